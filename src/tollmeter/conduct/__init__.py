@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a plan's visits, live, and journals each before the next begins.
+"""Makes a plan's visits, and journals each before the next begins.
 
 `Schedule` chooses the next visit, a target makes it, and between rounds the judge reports which points have converged.
-Given the outcomes of an interrupted run, it makes the missing visits: two visits are the same if point, round and CPUs
-are."""
+Given the outcomes of an interrupted run, it makes the missing visits; a visit is identified by point, round and
+CPUs."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ class _Run:
         return "budget", f"the measuring time ({self._plan.budget_seconds:.0f} s) was used up"
 
     def _begin(self) -> bool:
-        """Begins a round; where no point is due by the last review, another review decides."""
+        """Begins a round. If the last review leaves no point to visit, another review decides."""
         schedule = self._schedule
         return not schedule.is_cut and (
             schedule.begin(self._left()) or (self._review(anew=True) and schedule.begin(self._left()))
         )
 
     def _review(self, *, anew: bool = False) -> bool:
-        """Goes by the review that was begun, refines curves, notes the state, and begins another if there are enough
-        new visits. anew: waits for one of all visits."""
+        """Applies the review that was begun, refines curves, records the state, and begins another review if there are
+        enough new visits. anew: wait for a review of all visits."""
         judging, is_new = self._judging, False
         for _ in range(2):
             judging.begin(anew=anew)

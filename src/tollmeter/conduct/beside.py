@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A review beside visits: a thread on the host's CPU judges while a visit is measured on another CPU, unless the core's
-width shows that this disturbs the visits."""
+"""Reviews concurrent with visits: a thread on the host's CPU judges while a visit is measured on another CPU, unless
+the core's width shows that this disturbs the visits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _TURN_S = 0.001
 
 
 class ReviewThread(Generic[T]):
-    """One review at a time. The host's CPU may be the sibling of the measured one, as on guests whose hypervisor moves
-    their CPUs: then visits beside a review are contended more often than others."""
+    """A thread that makes one review at a time. The host's CPU may be the sibling of the measured CPU, as in guests
+    whose hypervisor moves their CPUs: visits concurrent with a review are then contended more often than other
+    visits."""
 
     def __init__(self, *, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
@@ -39,8 +40,8 @@ class ReviewThread(Generic[T]):
         return self._under_way is not None
 
     def begin(self, make: Callable[[], T], new: Sequence[Outcome]) -> None:
-        """new: visits that the review reads for the first time. Their columns are made here, since visits are added to
-        them meanwhile."""
+        """Begins a review. new: visits that the review reads for the first time. Their columns are made before the
+        thread starts, since visits are added while it runs."""
         for outcome in new:
             Samples.of(outcome.samples).columns.columns()
         if self._threads and self._is_allowed:
@@ -50,7 +51,7 @@ class ReviewThread(Generic[T]):
             self._under_way.set_result(make())
 
     def taken(self, *, wait: bool) -> T | None:
-        """The result, if it is there or waited for."""
+        """The result, if it is available or waited for."""
         done = self._under_way
         if done is None or not (wait or done.done()):
             return None
@@ -80,14 +81,14 @@ class ReviewThread(Generic[T]):
 
 
 def _priority() -> tuple[int, int] | tuple[()]:
-    """Of this thread; nothing where the system does not say."""
+    """Returns policy and priority of this thread; an empty tuple if the system does not report them."""
     with contextlib.suppress(OSError):
         return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
     return ()
 
 
 def _as_the_host(policy: int = os.SCHED_OTHER, priority: int = 0) -> None:
-    """Gives this thread the priority of the one that takes visits, which waits for the interpreter's lock as long as
-    other programs keep this thread from its CPU."""
+    """Sets this thread to the priority of the visiting thread, which waits for the interpreter's lock while other
+    programs keep this thread from its CPU."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, policy, os.sched_param(priority))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the judge between rounds: what each point still wants, and where curves want more points."""
+"""Asks the judge between rounds for the visits that each point needs, and the points that curves lack."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Seen = Mapping[Point, list[Outcome]]
 
 
 class Judging:
-    """Of one run. seen: its visits by point."""
+    """The reviews of one run. seen: its visits by point."""
 
     def __init__(self, plan: Plan, judge: Judge, *, beside: bool = False) -> None:
-        """beside: whether a review may be made while visits are."""
+        """Creates the reviews. beside: whether a review may run during visits."""
         self._plan = plan
         self._judge = judge
         self.seen: dict[Point, list[Outcome]] = {}
@@ -41,12 +41,12 @@ class Judging:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a review is made beside the visits."""
+        """Returns whether a review is running during visits."""
         return self._beside.is_under_way
 
     def begin(self, *, anew: bool = False) -> None:
-        """Begins a review of all visits if there are a tenth more than at the last one, or, anew, if there are any
-        more."""
+        """Begins a review of all visits if their number grew by a tenth since the last review; with anew, if it grew at
+        all."""
         visits = self._reviewed + len(self._unread)
         if self._beside.is_under_way or not self._unread or (not anew and visits < _REVIEWED_AGAIN * self._reviewed):
             return
@@ -62,7 +62,7 @@ class Judging:
         return wanted
 
     def take(self, *, wait: bool = False) -> bool:
-        """Goes by the review that was begun, if it is made or waited for. Returns whether there was one."""
+        """Applies the review that was begun, if it is complete or waited for. Returns whether there was one."""
         wanted = self._beside.taken(wait=wait)
         if wanted is None:
             return False
@@ -77,12 +77,14 @@ class Judging:
         return self._judge.full_width(point)
 
     def differing(self) -> Sequence[Point]:
-        """Points that were measured in another state of the machine than the rest; none while a review is made."""
+        """Returns points that were measured in another state of the machine than the other points; none while a review
+        is running."""
         return () if self.is_under_way else self._judge.differing(self.seen)
 
     def visits_wanted(self, point: Point) -> float:
-        """The number of visits that the point needs in all, by the last review; of one that it did not see, those of an
-        interval. The second point of interleaved comparisons is wanted as long as any first point is."""
+        """Returns the total number of visits that the point needs by the last review; for a point that it did not see,
+        the number for an interval. The reference point of interleaved comparisons is needed as long as any point
+        compared with it."""
         if point not in self._wanted and self.is_under_way:
             return LEAST_VISITS
         return self._want(point, self.seen, self._wanted)
@@ -107,7 +109,7 @@ class Judging:
         return self._judge.visits_wanted(own, self._plan.probes[point.probe])
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
-        """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""
+        """Returns the pairs of CPUs of a matrix that need another visit, by the last review."""
         self.take(wait=True)
         seen = len(self.seen.get(point, ()))
         if point not in self._wide:
@@ -118,7 +120,7 @@ class Judging:
         return pairs[seen - since :]
 
     def wished(self, curve: SweepCurve) -> list[Point]:
-        """Points that the curve lacks; of a curve that is refused, those of the one in its place."""
+        """Returns the points that the curve lacks; for a refused curve, the points of its replacement."""
         of_curve = self._visits_by_value(curve)
         if curve.refused and of_curve and all(_is_refused(outcomes) for outcomes in of_curve.values()):
             curve = curve.in_place()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel counts since it started: time that tasks waited, pages that it moved, and interrupts of CPUs."""
+"""The kernel's counts since boot: time that tasks waited, pages moved, and interrupts of CPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _FEWEST, _MOST_SOURCES = 1.0, 8
 
 
 def waited_us(proc: Path, resource: str) -> int | None:
-    """In which some task waited for `cpu` or `memory` (Documentation/accounting/psi.rst); None if unreported."""
+    """Returns the microseconds in which some task waited for `cpu` or `memory` (Documentation/accounting/psi.rst); None
+    if unreported."""
     with contextlib.suppress(OSError, ValueError):
         some = (proc / "pressure" / resource).read_text(encoding="ascii").partition("\n")[0]
         return int(some.rpartition("total=")[2])
@@ -24,7 +25,7 @@ def waited_us(proc: Path, resource: str) -> int | None:
 
 
 def paging(proc: Path) -> dict[str, int]:
-    """Empty where the system does not report it."""
+    """Returns the kernel's paging counts by name; empty if the system does not report them."""
     counts: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError):
         for line in (proc / "vmstat").read_text(encoding="ascii").splitlines():
@@ -37,7 +38,8 @@ def paging(proc: Path) -> dict[str, int]:
 
 
 def interrupts(proc: Path, cpus: Collection[int]) -> dict[str, int]:
-    """Of these CPUs together, by source: `LOC`, or the number and the device of a line. Empty if unreported."""
+    """Returns the interrupts of these CPUs together, by source: `LOC`, or the number and the device of a line. Empty if
+    unreported."""
     counts: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError):
         head, *lines = (proc / "interrupts").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -54,12 +56,12 @@ def interrupts(proc: Path, cpus: Collection[int]) -> dict[str, int]:
 
 
 def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """What was counted between two readings, where anything was."""
+    """Returns the increase between two readings of each count that grew."""
     return {name: count - before[name] for name, count in now.items() if count > before.get(name, count)}
 
 
 def frequent(counts: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """The most frequent sources, each a second."""
+    """The most frequent sources, each per second."""
     rates = {name: round(count / seconds, 1) for name, count in counts.items()} if seconds > 0 else {}
     most = sorted(rates, key=lambda name: -rates[name])[:_MOST_SOURCES]
     return {name: rates[name] for name in most if rates[name] >= _FEWEST}

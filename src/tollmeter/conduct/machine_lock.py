@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run at a time measures on a machine: two would disturb each other.
 
-The lock is a file that every user may open and that no process needs to remove: the kernel releases it with the process
-that held it, however that ended. The file is empty."""
+The lock is a file that every user may open and that no process needs to remove: the kernel releases it when the holding
+process ends for any reason. The file is empty."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 def hold_machine_lock(
     report: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False
 ) -> Iterator[bool]:
-    """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: does not wait.
-    Yields whether another run measures at the same time, as far as can be known."""
+    """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: do not wait.
+    Yields whether another run is known to measure at the same time."""
     descriptor = _open_lock()
     if descriptor is None:
         report("no file for the machine's lock can be made: another run may measure at the same time")
@@ -74,11 +74,10 @@ def _open_lock() -> int | None:
 
 @contextlib.contextmanager
 def pinned_to(cpu: int | None, report: Callable[[str], None]) -> Iterator[None]:
-    """Pins this process to one CPU, and restores its CPUs at the end. Reports what does not permit it, and at the end
-    that the process got no time there and was given the other CPUs.
+    """Pins this process to one CPU, and restores its CPUs at the end. Reports a system that does not permit it, and at
+    the end whether the process got no time on this CPU and was released to all CPUs.
 
-    The processes that it starts inherit the one CPU and leave it at once: the runtime pins every worker to the CPU of
-    its visit."""
+    Child processes inherit the CPU and leave it immediately: the runtime pins every worker to the CPU of its visit."""
     before: set[int] = set()
     with contextlib.suppress(OSError):
         before = os.sched_getaffinity(0)
@@ -105,7 +104,8 @@ def pinned_to(cpu: int | None, report: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept_from_starving() -> Iterator[None]:
-    """Started before this process is pinned. Without effect where nothing can be started that watches."""
+    """Starts a process that releases this one if it starves. It is started before this process is pinned. Without
+    effect if no process can be started."""
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
             command = [sys.executable, "-I", "-S", starvation.__file__, str(os.getpid())]
@@ -115,7 +115,8 @@ def _kept_from_starving() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """What a run keeps it keeps to its end: looking for garbage between visits finds none, for longer each time."""
+    """Disables garbage collection during a run. A run keeps its objects to its end: collections between visits find no
+    garbage, and take longer each time."""
     gc.disable()
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which visit a run makes next. Nothing here starts a process, reads a clock or writes a file."""
+"""Chooses the next visit of a run. This module starts no process, reads no clock and writes no file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Place = tuple[Point, tuple[int, ...]]
 
 
 class Layout(NamedTuple):
-    """Of one point or pair on some CPUs: which one, and how many visits were requested of it, the last in a round."""
+    """The layout of a point or pair on some CPUs: its number, and the number of visits requested of it, the last in a
+    round."""
 
     round: int
     number: int = 0
@@ -46,7 +47,8 @@ class Layout(NamedTuple):
 
 
 class Schedule:
-    """Of one run. `begin` chooses the points of a round, `next` its visits one by one. points: all of the run."""
+    """The order of visits of one run. `begin` chooses the points of a round, `next` its visits one by one. points: all
+    points of the run."""
 
     def __init__(
         self,
@@ -56,9 +58,9 @@ class Schedule:
         done: Sequence[Outcome] = (),
         built: Sequence[Outcome] = (),
     ) -> None:
-        """has_ended: whether the process of the layout that was visited last has ended, by itself or to free its
-        memory. done: of earlier sessions, whose last round is completed; built: of these, the ones whose executables
-        are there."""
+        """Creates a schedule. has_ended: whether the process of the last visited layout has ended, by itself or to free
+        its memory. done: outcomes of earlier sessions, whose last round is completed; built: the outcomes whose
+        executables exist."""
         self._plan = plan
         self._judging = judging
         self._has_ended = has_ended
@@ -89,7 +91,7 @@ class Schedule:
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
     def begin(self, left_s: float) -> bool:
-        """Chooses the points of the next round. False where none is left to visit."""
+        """Chooses the points of the next round. False if none is left to visit."""
         self._round += 1
         points = self._due(left_s)
         self._queue = deque(self._spread(visit_order(self._plan, points, self._round, self._costs)))
@@ -97,8 +99,9 @@ class Schedule:
         return bool(points)
 
     def _wait_for(self, left_s: float) -> int:
-        """How long a visit of the round may wait for an uncontended core: so that on a core that always is contended
-        there is time for the visits to come, at least those of an interval and at most as many as there were."""
+        """Returns the seconds that a visit of the round may wait for an uncontended core. On a permanently contended
+        core the remaining visits must still fit: at least the visits for intervals, and at most as many as were
+        made."""
         to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
         needed_s = sum(visits * self._seconds_of([point]) for point, visits in to_come.items())
         spare_s = left_s / self._slowness(left_s) - needed_s - self._to_count_s(to_come)
@@ -112,12 +115,13 @@ class Schedule:
         return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
-        """The CPUs of a visit, also where another one stood in."""
+        """The requested CPUs of a visit, also if another CPU replaced one."""
         return self._plan.also[:1] if cpus and {*cpus} <= {*self._plan.also} and len(cpus) == 1 else cpus
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
-        """The visits of points in this order, those of a matrix evenly among them: at any moment of a round all
-        relations of CPUs are visited, so that the machine's state at that moment is no difference between them."""
+        """Returns the visits of points in this order, with the visits of a matrix spread evenly among them: every part
+        of a round visits all relations of CPUs, so that a change of the machine's state does not look like a
+        difference between them."""
         spread: list[tuple[float, int, Place]] = []
         for number, point in enumerate(order):
             several = self._placements(point)
@@ -146,8 +150,8 @@ class Schedule:
         return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in seen)
 
     def _placements(self, point: Point) -> list[tuple[int, ...]]:
-        """Of a matrix the pairs that follow those of its visits so far; once each has its visits, those whose intervals
-        are wide."""
+        """Returns the next pairs of a matrix after the visited ones; once each pair has its visits, the pairs with wide
+        intervals."""
         seen = self._count(point)
         placements, of_pairs = self._plan.placements(point, seen), self._visits_of_pairs.get(point, 0)
         if seen < of_pairs:
@@ -156,8 +160,8 @@ class Schedule:
         return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place) -> Layout:
-        """The layout of the next visit, one for the points of a pair. It serves as often as it is worth. Where its
-        process has ended, the next visit sets up another one."""
+        """The layout of the next visit, one for the points of a pair. It serves the number of visits that is most
+        efficient. If its process has ended, the next visit sets up another one."""
         last = self._layouts.get(self._turn_of(place))
         if last is None or last.round == self._round:
             return last or Layout(self._round)
@@ -176,16 +180,17 @@ class Schedule:
         )  # fmt: skip
 
     def _has_several_layouts(self, point: Point) -> bool:
-        """Whether each visit of an interval has a layout of its own: three layouts of a large buffer make an interval
-        that two runs can be compared by."""
+        """Returns whether each visit of an interval has its own layout: three layouts of a large buffer give an
+        interval by which two runs can be compared."""
         return self._costs.is_large(point) and is_shown(self._plan, point)
 
     def _turn_of(self, place: Place) -> Place:
-        """By which the layouts of a pair are known."""
+        """Returns the key of a pair's layouts."""
         return self._plan.against.get(place[0], place[0]), place[1]
 
     def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
-        """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
+        """The sampling of a visit, with the iterations of the previous visit: calibrating them anew takes as long as
+        two samples."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
         effort = self._plan.effort_of(point)
@@ -198,12 +203,12 @@ class Schedule:
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:
-        """The visit that stands for a point without one."""
+        """Returns the visit that records a point that cannot be visited."""
         return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(0), 0.0))
 
     def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0, counted_s: float = 0.0) -> None:
-        """Records what a visit took, from its request to its answer, but for its wait for an uncontended core, and for
-        counting its work, which is done once for each point."""
+        """Records the cost of a visit. seconds: from request to answer, without waited_s, its wait for an uncontended
+        core, and counted_s, the counting of its work, which is done once for each point."""
         place = visit.point, visit.cpus
         self._aside_s += waited_s + counted_s
         self._counted_s += [counted_s] if counted_s else []
@@ -214,7 +219,7 @@ class Schedule:
     # ---- the points of a round --------------------------------------------------------------------------------------
 
     def _count(self, point: Point) -> int:
-        """Visits so far."""
+        """The number of visits so far."""
         return len(self._seen.get(point, ()))
 
     def is_done(self, point: Point) -> bool:
@@ -225,16 +230,16 @@ class Schedule:
         return all(self.is_done(point) for point in self.points)
 
     def _visits_wanted(self, point: Point) -> float:
-        """Of a matrix of CPUs those of all pairs, and then one of each pair whose interval is wide: what its own row
-        wants are few of these."""
+        """Returns the visits that a point needs. A matrix of CPUs needs visits of all pairs, and then one of each pair
+        with a wide interval; its own row needs few of these."""
         of_pairs, seen = self._visits_of_pairs.get(point, 0), self._count(point)
         if not of_pairs:
             return self._judging.visits_wanted(point)
         return of_pairs if seen < of_pairs else seen + len(self._judging.wide_pairs(point))
 
     def _due(self, left_s: float) -> list[Point]:
-        """First every point once, those of a study's claims until each has an interval, and small ones before large
-        ones; then the points whose next visits gain most."""
+        """Returns the points of the next round: first every point once, a study's claims until each has an interval,
+        and small points before large ones; then the points whose next visits gain most."""
         if self._plan.is_of_pairs:
             return self._due_interleaved(left_s)
         due = [point for point in self.points if not self.is_done(point)]
@@ -245,8 +250,8 @@ class Schedule:
         return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
 
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
-        """All points, if the time suffices for a visit of each. Else the small ones, and of the large ones those that
-        take a share of the time: the first screen's, then the cheapest. Where sizes follow a last cache of 480 MiB,
+        """Returns all points, if the time suffices for a visit of each. Otherwise returns the small ones, and large
+        ones in a share of the time: first-screen points, then the cheapest. If sizes follow a last cache of 480 MiB,
         the large layouts take longer than a run."""
         usable_s = left_s / self._slowness(left_s)
         large = [point for point in fresh if self._costs.is_large(point)]
@@ -259,14 +264,14 @@ class Schedule:
         return [point for point in fresh if point not in out]
 
     def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
-        """With the other points of their pairs: a ratio is of visits of one round."""
+        """Returns the points with the other points of their pairs, since a ratio is of visits of one round."""
         of_group = {point: group for group in groups(self._plan.against) for point in group}
         chosen = dict.fromkeys(itertools.chain.from_iterable(of_group.get(point, (point,)) for point in points))
         return [point for point in chosen if not self._has_failed(point)]
 
     def _due_for_review(self, left_s: float) -> list[Point]:
-        """Points that the judge reports as different, after as many visits as an interval takes: before that they are
-        visited anyway."""
+        """Points that the judge reports as different, after as many visits as an interval needs: before that they are
+        visited in any case."""
         differing = [
             point
             for point in self._judging.differing()
@@ -279,9 +284,9 @@ class Schedule:
         return differing
 
     def _claims_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points of a study's claims that lack visits for an interval, where the time suffices for one, this
-        machine's before those of an emulator; then those of its tables; else all points. A budget that is soon spent
-        answers the question of the study before it begins other points."""
+        """Returns the points of a study's claims that lack visits for an interval, if the time suffices for an
+        interval, points of this machine before emulated points; then the points of its tables; else all points. So a
+        short budget answers the study's question before it begins other points."""
         ranks = {
             point: (rank, not is_here(point.target)) for point in points if (rank := self._rank(point)) != UNCLAIMED
         }
@@ -290,8 +295,8 @@ class Schedule:
         return [point for point in lacking if ranks[point] == first] or points
 
     def _rank(self, point: Point) -> int:
-        """Of a claim, unless the point is an emulator's and this machine answers: a claim is judged by the hardware's
-        time where there is one."""
+        """Returns the rank of a point by its claim; an emulated point has none if this machine answers the claim, since
+        a claim is judged by the hardware's time if there is one."""
         if not is_here(point.target):
             here = self._seen.get(msgspec.structs.replace(point, target=HERE), ())
             if any(outcome.status == "ok" for outcome in here):
@@ -301,13 +306,16 @@ class Schedule:
         return self._ranks[point]
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points of a study's claims, then those of its tables, as long as every other point can have an interval
-        afterwards. Then the first screen's, in the first half of the time: until each has an interval, and those that
-        converge in it; each of its tolls is one number of it, and is visited from its beginning until it converges.
-        Where there is too little time for its levels, or for one visit of every other point, its tolls have theirs
-        before all others.
-        What points cost that were not visited yet is not known well enough to give it more. Then all that lack an
-        interval; where only large ones do, and take more than half of the time, all points."""
+        """Returns the points of a study's claims, then those of its tables, as long as every other point can still get
+        an interval.
+
+        Then the first screen's points, in the first half of the time: until each has an interval, and until those
+        converge that can in this time; each of its tolls is visited from the beginning until it converges. If there is
+        too little time for its levels, or for one visit of every other point, its tolls get their intervals first. The
+        costs of unvisited points are too uncertain for a larger share of the time.
+
+        Then all points without an interval; if only large points lack one, and need more than half of the time, all
+        points."""
         slowness = self._slowness(left_s)
         usable_s = left_s / slowness
         for rank in range(UNCLAIMED):
@@ -333,7 +341,7 @@ class Schedule:
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
-        """As many as get an interval in this time, the cheapest first."""
+        """Returns as many points as get an interval in this time, the cheapest first."""
         costs_s = {point: self._to_intervals_s([point]) for point in points}
         for point in sorted(costs_s, key=lambda point: costs_s[point]):
             spare_s -= costs_s[point]
@@ -342,25 +350,26 @@ class Schedule:
         return [*costs_s]
 
     def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
-        """The points that are not large, where half of the time suffices for them: to set up all large layouts takes as
-        long as several rounds of the other points."""
+        """Returns the points that are not large, if half of the time suffices for them: setting up all large layouts
+        takes as long as several rounds of the other points."""
         waiting = any(self._costs.is_large(point) and not self._seen.get(point) for point in lacking)
         small = [point for point in lacking if not self._costs.is_large(point)]
         return small if waiting and small and self._to_intervals_s(small) <= left_s / 2 else lacking
 
     def _converging(self, points: Iterable[Point], spare_s: float) -> list[Point]:
-        """As many as converge in this time, the cheapest first. What refinement added places the boundary of a cache,
-        where the cost differs by layout: it needs an interval, and no more."""
+        """Returns as many points as converge in this time, the cheapest first. A point that refinement added locates
+        the boundary of a cache, where the cost differs by layout: it needs only an interval."""
         wishes = sorted([self._wish(point) for point in points if point in self._planned], key=Wish.to_settle_s)
         return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
 
     def _slowness(self, left_s: float) -> float:
-        """Time that the run took beside what was expected of its visits: a busy machine needs longer for each."""
+        """Returns the run's time over the expected time of its visits, at least 1: each visit takes longer on a busy
+        machine."""
         spent_s = self._plan.budget_seconds - left_s - self._aside_s
         return max(1.0, spent_s / self._expected_s) if self._expected_s else 1.0
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
-        """Seconds until each has its interval; of a large one until its first visit."""
+        """Seconds until each point has its interval; for a large point, until its first visit."""
         lacking = [point for point in points if self._lacks_interval(point)]
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
@@ -368,18 +377,18 @@ class Schedule:
         return visits_s + sum(map(self._first_s, large)) + self._to_count_s(lacking)
 
     def _to_count_s(self, points: Iterable[Point]) -> float:
-        """Seconds in which the work of each is counted that was not visited, by those that were."""
+        """Returns the seconds for counting the work of each point not yet visited, estimated from visited points."""
         return fmean(self._counted_s or [0.0]) * sum(not self._count(point) for point in points)
 
     def _lacks_interval(self, point: Point) -> bool:
         return self._count(point) < self._for_interval(point) and not self.is_done(point)
 
     def _for_interval(self, point: Point) -> int:
-        """Visits that an interval takes: of a study's ratio one of each block."""
+        """The number of visits for an interval; for a study's ratio, one visit of each block."""
         return LEAST_BLOCKS if point in self._paired else LEAST_VISITS
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
-        """The points whose ratio to a reference point is not precise enough, and that reference point, if it
+        """Returns the points whose ratio to a reference point is not precise enough, with the reference point, if it
         answers."""
         due: list[Point] = []
         for *several, other in groups(self._plan.against):
@@ -404,10 +413,10 @@ class Schedule:
         )
 
     def refine(self, left_s: float) -> None:
-        """Adds the points that curves lack to the next round, the cheapest of each curve first, as long as all wanted
-        visits still fit, or the added ones take only a small share of the budget together. The place of a cache
-        boundary matters more than the precision of each point, so the least effort suffices to make room. What lies
-        beyond a planned sweep has that share alone: each such size takes twice as long as the one before."""
+        """Adds the points that curves lack to the next round, the cheapest of each curve first, while all needed visits
+        fit, or while the added visits take only a small share of the budget. Locating a cache boundary matters more
+        than the precision of each point, so the lowest effort suffices for other points. Sizes beyond a planned
+        sweep get only the small share, since each takes twice as long as the previous one."""
         spare = left_s - sum(self._missing_s(point) for point in self.points if not self.is_done(point))
         for curve in self._plan.curves():
             added = {
@@ -422,8 +431,8 @@ class Schedule:
                 self.points[point] = None
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
-        """Wall time of the visits that a point still wants: at least one, since it has not converged; of a large one on
-        the first screen those of an interval have a layout each."""
+        """Returns the wall time in seconds of the visits that a point still needs: at least one visit, since it has not
+        converged. For a large point of the first screen, each visit of an interval has its own layout."""
         seen = self._count(point)
         layouts = LEAST_VISITS - seen if self._has_several_layouts(point) else 0
         visits_s = max(1, visits_wanted(point) - seen) * self._seconds_of([point], effort)
@@ -431,6 +440,6 @@ class Schedule:
 
 
 def _is_beyond(curve: SweepCurve, point: Point) -> bool:
-    """Whether the point's value is larger than all planned ones."""
+    """Returns whether the point's value is larger than all planned ones."""
     value = point.values()[curve.parameter]
     return isinstance(value, int) and value > max(curve.begun, default=0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of its own that gives another one all CPUs, once that gets no time on the one that it is bound to: a
-program at a higher real-time priority may keep it for ever, and neither a deadline nor a signal is then heard. A thread
-of the starved process would wait for the interpreter's lock, which that holds.
+"""A watching process that gives a starved process all CPUs, if it gets no time on the CPU that it is pinned to. A
+program at a higher real-time priority may occupy that CPU for ever, and neither a deadline nor a signal then takes
+effect. A thread of the starved process could not watch, since it would wait for the interpreter's lock.
 
-Started as a file, with the other's id: what it imports is what it costs."""
+Started as a script with the id of the watched process: its start-up cost is that of its imports."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _STATE, _CPU_TICKS = 0, slice(11, 13)
 
 
 def is_starved(pid: int) -> bool:
-    """Waits until the process has waited too long for a CPU. False where it has ended."""
+    """Waits until the process has waited too long for a CPU. False if it has ended."""
     turns, before = 0, [""]
     while turns < _TURNS:
         time.sleep(_TURN_S)
@@ -33,7 +33,8 @@ def is_starved(pid: int) -> bool:
 
 
 def release(pid: int) -> None:
-    """On all CPUs that this process may use, at the usual priority, which the system leaves some time of each."""
+    """Moves a process to all CPUs that it may use, at the ordinary priority, for which the system reserves some
+    time."""
     for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
         with contextlib.suppress(OSError):
             os.sched_setscheduler(int(thread), os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C, `kill` and a closed terminal: the first ends the run after the current sample, the second at once."""
+"""Handling of Ctrl-C, `kill` and a closed terminal: the first signal ends the run after the current sample, the second
+ends it immediately."""
 
 from __future__ import annotations
 
@@ -17,20 +18,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruptible(Protocol):
-    """Such as a target."""
+    """An object that a signal interrupts, such as a target."""
 
     def interrupt(self) -> None:
-        """Ends what is under way. Safe inside a signal handler."""
+        """Ends the operation in progress. Safe inside a signal handler."""
 
 
 class Stopping:
-    """While entered, the first signal sets `asked`, and the second raises KeyboardInterrupt. A signal may arrive in the
-    middle of a write to journal or terminal, so its handler writes nothing; a sleeping thread prints the message.
-    signal: the number of the first. Python delivers signals to the main thread only: in another thread it has no
-    effect. A Failure after the first signal keeps its sentence, and gets the code of an interrupted command."""
+    """A context in which the first signal sets `asked`, and the second raises KeyboardInterrupt. A signal may arrive in
+    the middle of a write to journal or terminal, so its handler writes nothing; a sleeping thread prints the
+    message. signal: number of the first signal. Python delivers signals to the main thread only: in another thread
+    it has no effect. A Failure after the first signal keeps its sentence, and has the exit code of an interrupted
+    command."""
 
     def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
-        """answer: called once, at the first signal."""
+        """Creates the context. answer: called once, at the first signal."""
         self.asked = False
         self.signal: int | None = None
         self._targets = tuple(targets)
@@ -40,7 +42,8 @@ class Stopping:
         self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
 
     def reach(self, targets: Iterable[Interruptible]) -> None:
-        """The targets whose visits a signal interrupts from now on; at once if one has arrived already."""
+        """Sets the targets whose visits a signal interrupts; interrupts them immediately if a signal has already
+        arrived."""
         self._targets = tuple(targets)
         if self.asked:
             self._interrupt()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that a probe left behind in a session of their own, where no signal to its group reaches them: they would
-work beside every later visit. They carry the number of this process in the environment that they were started with.
+"""Processes that a probe left in their own session, where no signal to its group reaches them: they would run during
+every later visit. Their environment contains the id of this process.
 
-Numbers are given again, and mean another process in another container. So only what runs as this user, in this
-namespace of processes, and began after this process is taken for its own; and it is held before it is looked at."""
+Process ids are reused, and differ between containers. So a process is treated as a stray only if it runs as this user,
+in this PID namespace, and began after this process; and a descriptor holds it before it is examined."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def children(process: int) -> list[int]:
 
 
 def family(process: int) -> set[int]:
-    """The process and all that it started, and these, for as long as those between them live."""
+    """Returns the process and its descendants whose ancestors still live."""
     return {process}.union(*(family(child) for child in children(process)))
 
 
@@ -48,7 +48,7 @@ def end_strays() -> int:
 
 @contextlib.contextmanager
 def _held(process: int) -> Iterator[int]:
-    """A descriptor that no later process of the same number answers to."""
+    """Yields a pidfd of the process, which never refers to a later process with that id."""
     held = os.pidfd_open(process)
     try:
         yield held
@@ -67,5 +67,5 @@ def _is_own(entry: Path, mark: bytes) -> bool:
 
 
 def _began(entry: Path) -> int:
-    """In ticks since the machine's start. A program's name may hold blanks and brackets."""
+    """Returns the start time of a process in ticks since boot. A program's name may contain blanks and brackets."""
     return int((entry / "stat").read_bytes().rpartition(b")")[2].split()[19])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else goes on while a run measures: other programs on its CPUs, and what this process itself may have of them.
+"""Conditions around a run: other programs on its CPUs, and the limits of this process.
 
-Probes inherit the host's niceness, scheduling policy and control group. None of these shows beside a single sample: a
-probe that is asleep half of the time for a quota's sake is measured while it is awake."""
+Probes inherit the host's niceness, scheduling policy and control group. A single sample does not show these: a probe
+that a quota stops half of the time is measured only while it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROC = Path("/proc")
 
 
 class _Spent(NamedTuple):
-    """CPU seconds: available on the measured CPUs, busy there, and used by this process and its children."""
+    """CPU time in seconds: available on the measured CPUs, busy there, and used by this process and its children."""
 
     whole: float
     worked: float
@@ -43,10 +43,10 @@ class _Spent(NamedTuple):
 
 
 class Watch:
-    """Of a session's surroundings, from when it is made."""
+    """The conditions of a session, from the creation of this object."""
 
     def __init__(self, cpus: Iterable[int], *, company: bool = False) -> None:
-        """company: another run measures at the same time."""
+        """Begins to watch. company: another run measures at the same time."""
         self._cpus = frozenset(cpus)
         self._company = company
         self._before = self._spent()
@@ -55,7 +55,7 @@ class Watch:
         self._paging, self._interrupts = kernel_counts.paging(PROC), kernel_counts.interrupts(PROC, self._cpus)
 
     def seen(self, left_behind: int = 0) -> Surroundings:
-        """Until now. left_behind: processes that probes left."""
+        """Returns the conditions until now. left_behind: processes that probes left."""
         status, lasted_s = _status(), time.monotonic() - self._began_s
         limit = control_groups.memory_bytes()
         is_limited = limit < _UNLIMITED
@@ -72,7 +72,7 @@ class Watch:
         )  # fmt: skip
 
     def _unreadable(self) -> tuple[str, ...]:
-        """The sources that could not be read, so that what they would have shown is unknown."""
+        """Returns the sources that could not be read, whose evidence is unknown."""
         is_readable = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),
@@ -96,14 +96,15 @@ class Watch:
         return {resource: kernel_counts.waited_us(PROC, resource) for resource in ("cpu", "memory")}
 
     def _pressure(self, resource: str, lasted_s: float) -> float | None:
-        """In microseconds, so that a run of a tenth of a second has one too."""
+        """Returns the pressure as a share. The kernel's totals are in microseconds, so that a run of a tenth of a
+        second has a value too."""
         now, before = kernel_counts.waited_us(PROC, resource), self._waited[resource]
         if now is None or before is None or not lasted_s:
             return None
         return round(min(1.0, max(0.0, (now - before) / (1e6 * lasted_s))), 4)
 
     def _spent(self) -> _Spent | None:
-        """None where the system does not report it."""
+        """Returns the CPU seconds spent until now; None if the system does not report them."""
         ticks, each_s = _ticks(self._cpus), 1 / os.sysconf("SC_CLK_TCK")
         whole = sum(map(sum, ticks))
         idle = sum(of_cpu[_IDLE] + of_cpu[_IOWAIT] for of_cpu in ticks)
@@ -114,7 +115,7 @@ class Watch:
 
 
 def _ticks(cpus: Collection[int]) -> list[list[int]]:
-    """Clock ticks of each CPU since boot; empty where the system does not report them."""
+    """Returns clock ticks of each CPU since boot; empty if the system does not report them."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
         named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
@@ -124,7 +125,7 @@ def _ticks(cpus: Collection[int]) -> list[list[int]]:
 
 
 def _own_s(tick_s: float) -> float:
-    """Of this process, of those that it has seen end, and of those that still wait or work for it."""
+    """Returns the CPU seconds of this process, of its ended children, and of its live children."""
     ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in ended) + sum(
         _living_s(living, tick_s) for living in family(os.getpid()) - {os.getpid()}
@@ -142,7 +143,7 @@ def _living_s(process: int, tick_s: float) -> float:
 
 
 def _status(process: int | str = "self") -> Mapping[str, int]:
-    """Empty where it cannot be read."""
+    """Returns the fields of a process's status; empty if it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / f"{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
         fields = dict(line.partition(":")[::2] for line in lines)
@@ -157,7 +158,7 @@ def _filters(status: Mapping[str, int]) -> int | None:
 
 
 def _traced(status: Mapping[str, int]) -> bool | None:
-    """Whether a living probe, or without one this process, is traced: a tracer need not follow children."""
+    """Returns whether a living probe, or without one this process, is traced: a tracer need not follow children."""
     living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
     traced = [fields["TracerPid"] > 0 for fields in living if "TracerPid" in fields]
     return any(traced) if traced else status["TracerPid"] > 0 if "TracerPid" in status else None
@@ -175,7 +176,7 @@ def _answers(ask: Callable[[int], object], of: int) -> bool:
 
 
 def _nice() -> int | None:
-    """None where the system does not report it."""
+    """Returns the niceness; None if the system does not report it."""
     with contextlib.suppress(OSError):
         return os.getpriority(os.PRIO_PROCESS, 0)
     return None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program does with Tollmeter: plan and measure a run, open one, derive everything from it."""
+"""The operations of Tollmeter: plan and measure a run, open a run, derive every result from it."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes, plan and runner in one file, for machines without Python, and a run folder from the journal that it writes
-there, or from what a serial line brought of it (docs/bundle.md).
+there, or from a journal captured from a serial line (docs/bundle.md).
 
-What comes back is data, and may come from anybody: nothing of it is executed, and no file of an archive is
-extracted."""
+A returned journal is untrusted data: none of it is executed, and no file of an archive is extracted."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ _EVERY = "*"
 
 
 class BundleRequest(NamedTuple):
-    """What a bundle is to hold, as it was typed. preset: of xz."""
+    """The requested content of a bundle, as it was typed. preset: of xz."""
 
     words: tuple[str, ...]
     abis: str | None = None
@@ -59,7 +58,8 @@ class BundleRequest(NamedTuple):
 
 
 class Bundled(NamedTuple):
-    """content: of the file. is_script: else an archive. probes: how many of each ABI."""
+    """A bundle. content: of the file. is_script: true for a script, false for an archive. probes: number of probes of
+    each ABI."""
 
     content: bytes
     is_script: bool
@@ -67,7 +67,7 @@ class Bundled(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """Files of one ABI, or those of all, packed. machines: as `uname -m` names them."""
+    """Packed files of one ABI, or of all ABIs. machines: as `uname -m` names them."""
 
     name: str
     packed: bytes
@@ -75,9 +75,9 @@ class _Section(NamedTuple):
 
 
 def bundled(asked: BundleRequest, out: Path) -> Bundled:
-    """The bundle: an archive where its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
+    """Returns the bundle: an archive if its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
 
-    Raises Failure: 2 for an unknown name or a suite that needs the host, 5 where an ABI cannot be built."""
+    Raises Failure: 2 for an unknown name or a suite that needs the host, 5 if an ABI cannot be built."""
     known = find(places.ROOT).abis
     abis = names(asked.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
     wanted = asking(asked.words, places.suites(), places.sources())
@@ -104,21 +104,21 @@ def _notice() -> bytes:
 
 
 def planned_s(asked: BundleRequest) -> float:
-    """The budget, before anything is built. Raises Failure (2)."""
+    """Returns the budget in seconds, without building. Raises Failure (2)."""
     named = parsed(asked.words)[1]
     suite = places.suites().get(named[0].name) if len(named) == 1 else None
     return seconds(asked.budget or (suite and suite.budget) or DEFAULT_BUDGET)
 
 
 def _portable(suite: Suite) -> Suite:
-    """What needs the host's programs is left out. Raises Failure (2) where that is what the suite measures."""
+    """Returns the suite without points that need the host's programs. Raises Failure (2) if no other points remain."""
     if suite.workload:
         raise Failure(f"{suite.name} measures commands of this machine, which no bundle can hold")
     return msgspec.structs.replace(suite, profile=(), modelled=None, worth="")
 
 
 def _machines(abi: Abi) -> tuple[str, ...]:
-    """An ABI for any CPU was built for this one."""
+    """Returns the machines of an ABI. An ABI for any CPU is built for this machine's."""
     return tuple(platform.machine() if name == "*" else name for name in abi.runs_on)
 
 
@@ -127,7 +127,8 @@ def _precision(asked: BundleRequest) -> float:
 
 
 def _records(asked: BundleRequest, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
-    """What the runner seals into the journal's first stream: `request`, and `head` with probes and builds."""
+    """Returns the records that the runner writes into the journal's first stream: `request`, and `head` with probes and
+    builds."""
     probes = catalog.probes()
     request = {
         "k": "request", "format": FORMAT, "suite": msgspec.to_builtins(suite), "tollmeter": VERSION,
@@ -147,7 +148,7 @@ def _lines(records: Sequence[dict[str, object]]) -> bytes:
 
 
 def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
-    """The probes and the runner of one ABI, by name: what is loaded of each file, unchanged."""
+    """Returns the probes and the runner of one ABI, by name: the loaded segments of each file, unchanged."""
     made = [catalog.executables[key] for key in sorted(catalog.executables) if key[1] == abi.name]
     used = used_probes(suite, catalog)
     several = [executable for executable in made if executable.probe.probe in used]
@@ -199,7 +200,7 @@ def _script(template: str, sections: Sequence[_Section]) -> bytes:
 
 
 class Imported(NamedTuple):
-    """lost: streams that were not whole."""
+    """An imported run. lost: incomplete streams."""
 
     folder: Path
     visits: int
@@ -207,7 +208,8 @@ class Imported(NamedTuple):
 
 
 def imported(path: Path, out: Path | None) -> Imported:
-    """Raises Failure: 2 where there is no such file or the folder is taken, 5 where it holds no run of a bundle."""
+    """Imports a journal or capture as a run folder. Raises Failure: 2 if the file does not exist or the folder is
+    taken, 5 if it contains no run of a bundle."""
     with Kept() as kept:
         capture = captured(path, kept.add)
         request = request_of(path, capture)
@@ -218,8 +220,8 @@ def imported(path: Path, out: Path | None) -> Imported:
 
 
 def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folder: Path) -> None:
-    """A run's folder, whole or not at all: a full disk or a killed process leaves no part of a run. Raises Failure: 2
-    where something is in its place, 5 where it cannot be written."""
+    """Writes a run's folder completely or not at all: a full disk or a killed process leaves no incomplete run. Raises
+    Failure: 2 if the path exists, 5 if it cannot be written."""
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise Failure(f"{folder} is there already: name a different folder with --out")
     try:
@@ -241,7 +243,7 @@ def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folde
 
 
 def request_of(path: Path, capture: Capture) -> Request:
-    """Raises Failure: 2 where the journal has none, 5 where it cannot be read."""
+    """Raises Failure: 2 if the journal has none, 5 if it cannot be read."""
     machine = capture.head.machine
     assert machine is not None
     line = next((line for line in lines_of(capture.first) if line.kind == "request"), None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `toll time --metrics` counts of a command beside its time: hardware events in user mode by perf_event_open(2),
-and what the kernel accounts to every process. The kernel's own counter of context switches opens for every user and
-counts 0 for most (kernel.perf_event_paranoid), so that what getrusage(2) reports is used where it does."""
+"""The counters of `toll time --metrics`: hardware events in user mode by perf_event_open(2), and the kernel's accounts
+of every process. The kernel's own counter of context switches opens for every user and counts 0 for most
+(kernel.perf_event_paranoid), so that the count of getrusage(2) is used in its place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ six. More are rotated over runs, and each run's count is whole."""
 
 
 class CommandMetric(NamedTuple):
-    """of: the fields of a run whose sum it is; empty where the event is to be counted. is_hardware: by the PMU."""
+    """A metric of a command. of: fields of a run whose sum it is; empty if the event is counted. is_hardware: whether
+    the PMU counts it."""
 
     unit: Unit
     summary: str
@@ -65,7 +66,7 @@ def metrics_named(text: str) -> tuple[str, ...]:
 
 
 def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The events to count in one run, and in the next ones; one run at least."""
+    """The groups of events to count in successive executions; at least one."""
     events = [name for name in names if not COMMAND_METRICS[name].of]
     hardware = [name for name in events if COMMAND_METRICS[name].is_hardware]
     others = tuple(name for name in events if name not in hardware)
@@ -74,7 +75,7 @@ def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, float]:
-    """What one run shows of the metrics. events: those that were counted in it."""
+    """Returns the values of the metrics in one run. events: events counted in it."""
     counts = dict(zip(events, ran.counts, strict=True))
     accounted = {name: COMMAND_METRICS[name].of for name in names if COMMAND_METRICS[name].of}
     sums: dict[str, float] = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
@@ -86,7 +87,7 @@ def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str
 
 
 def why_no_energy(ran: Ran) -> str:
-    """Why a run has no energy; empty where it has."""
+    """Returns why a run has no energy; empty if it has."""
     if ran.energy_uj == energy.UNREADABLE:
         return NO_ENERGY
     if ran.wall_ns < energy.LEAST_NS:
@@ -95,7 +96,7 @@ def why_no_energy(ran: Ran) -> str:
 
 
 def why_uncounted(name: str, count: int) -> str:
-    """Why a count is none; empty where it is one. A PMU that a hypervisor offers but does not run counts 0."""
+    """Returns why a count is none; empty if it is one. A PMU that a hypervisor offers but does not run counts 0."""
     if count > 0 or (count == 0 and not COMMAND_METRICS[name].is_hardware):
         return ""
     if -count in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV):
@@ -108,7 +109,7 @@ def why_uncounted(name: str, count: int) -> str:
 
 
 def sentences(refused: Mapping[str, str]) -> list[str]:
-    """What was not counted and why, metrics of one reason together."""
+    """Returns sentences on metrics that were not counted and why, metrics of one reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, why in refused.items():
         by_reason.setdefault(why, []).append(name)
@@ -116,7 +117,7 @@ def sentences(refused: Mapping[str, str]) -> list[str]:
 
 
 def judging(names: Sequence[str]) -> str:
-    """The metric that a gate judges by; empty for the time. Raises Failure (2) for more than one."""
+    """The metric by which a gate judges; empty for the time. Raises Failure (2) for more than one."""
     if len(names) > 1:
         raise Failure(f"--metrics {','.join(names)}: a gate judges by one metric")
     return names[0] if names else ""

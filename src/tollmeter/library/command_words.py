@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of `toll run`: suites, probes, globs, and NAME=VALUE.
 
-A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them."""
+A parameter applies to the suite, probe or glob before it; a parameter before the first name applies to all names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def suite_of_words(words: Sequence[str], suites: Mapping[str, Suite], catalog: C
 
 
 def parsed(words: Sequence[str]) -> tuple[Settings, list[Word]]:
-    """The parameters for all names, and the names, each with its own. Raises Failure (2) for what is given twice."""
+    """Returns the parameters for all names, and the names, each with its own parameters. Raises Failure (2) for a
+    parameter that is given twice."""
     common: Settings = {}
     named: list[Word] = []
     for word in words:
@@ -66,7 +67,8 @@ def _values(name: str, written: str) -> tuple[Value, ...]:
 
 
 def _with_settings(word: Word, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
-    """Of a probe or glob its parameters select: what it matches and lacks one of them is not meant."""
+    """Returns the suite of a word with its parameters. For a probe or glob, the parameters also select: a matching
+    probe that lacks one of them is left out."""
     suite = _named(word.name, suites, catalog)
     if word.name not in suites and not word.name.endswith(".toml"):
         return msgspec.structs.replace(
@@ -78,7 +80,7 @@ def _with_settings(word: Word, suites: Mapping[str, Suite], catalog: Catalog) ->
 
 
 def _check_accepted(name: str, settings: Settings, several: Sequence[Suite], catalog: Catalog) -> None:
-    """Raises Failure (2) where no probe of the suites has the parameter, or none takes this value of it."""
+    """Raises Failure (2) if no probe of the suites has the parameter, or none takes this value of it."""
     probes = catalog.probes()
     met = [probe for suite in several for select in suite.select for probe in chosen(select, probes).values()]
     given = {name: settings[name]}
@@ -87,7 +89,7 @@ def _check_accepted(name: str, settings: Settings, several: Sequence[Suite], cat
 
 
 def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
-    """The suite with these values in every selection whose probes take them."""
+    """Returns the suite with these values in every selection whose probes have the parameters."""
     if not settings:
         return suite
 
@@ -101,7 +103,7 @@ def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
 
 
 def _selects(select: Select, settings: Settings, catalog: Catalog) -> tuple[Select, ...]:
-    """One for each probe that the selection means, since of a glob some take a parameter and others do not."""
+    """Returns one selection for each probe, since some probes of a glob have a parameter and others do not."""
     meant = {
         name: probe for name, probe in chosen(select, catalog.probes()).items() if accepts(probe, select.parameters)
     }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen side by side. `toll compare` compares runs with the first of them, or the rows of one run by one of
-their properties; `toll publish` writes a run without what names its owner, and `toll gallery` shows several of
-these."""
+"""Results side by side. `toll compare` compares runs with the first of them, or the rows of one run by one of their
+properties; `toll publish` writes a run without its owner's names, and `toll gallery` shows several published runs."""
 
 from __future__ import annotations
 
@@ -42,9 +41,9 @@ _OWN = ("abi", "target")
 def compared(
     names: Sequence[str], by: str | None, words: Sequence[str] = (), *, machines: bool, least: float = LEAST_CHANGE
 ) -> Compared:
-    """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: the rows
-    that are kept, with the verdicts that they have among all. Raises Failure: 2 for what names no such comparison, 5
-    for a damaged run, 6 where no row has a number in both."""
+    """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: select the
+    printed rows, whose verdicts are adjusted over all rows. Raises Failure: 2 for names that give no comparison, 5
+    for a damaged run, 6 if no row has a number in both."""
     folders = [places.find_run(name, "ended", probes_named(words)) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
     if words:
@@ -101,7 +100,7 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
 
 def _values(results: Results, by: str) -> list[Value]:
     """All values of a property of the rows, the reference first: the ABI of the machine itself, the machine itself, a
-    probe's first choice, the least number. Raises Failure (2) where no row has the property."""
+    probe's first choice, the least number. Raises Failure (2) if no row has the property."""
     rows = results.index.rows
     seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
     if not seen:
@@ -126,8 +125,9 @@ def _of(row: Row, by: str) -> Value | None:
 
 
 class VisitValues(NamedTuple):
-    """values: one for each visit in the state that the row is of, in the metric's unit; layouts: the layout of each.
-    costs: the same as times; scatter: what the row's interval was made with, None of a value that was not timed."""
+    """The values of a row by visit. values: one for each visit in the row's state, in the metric's unit; layouts:
+    layout of each. costs: the values as times; scatter: prior knowledge of the row's interval, None for a value that
+    was not timed."""
 
     point: Point
     metric: Metric
@@ -137,13 +137,13 @@ class VisitValues(NamedTuple):
     scatter: Scatter | None
 
     def key(self) -> Key:
-        """Of the row."""
+        """Returns the key of the row."""
         point = self.point
         return point.probe, point.abi, point.target, self.metric.name, tuple(sorted(point.parameters))
 
 
 def visit_values(results: Results) -> Iterator[VisitValues]:
-    """Of every row that has a number, in the order of its points."""
+    """Yields the values of every row that has a number, in the order of its points."""
     request = read_request(Path(results.index.run.folder))
     known = machine_known(results.outcomes, learned(request, results.index.machine), results.index.run.precision)
     numbered = {row_key(row) for row in results.index.rows if row.status == "ok"}
@@ -155,7 +155,7 @@ def visit_values(results: Results) -> Iterator[VisitValues]:
 
 
 def visit_lines(results: Results) -> Iterator[VisitLine]:
-    """The same under the names that Go gives to benchmarks."""
+    """Yields the values of every row under the names that Go gives to benchmarks."""
     for visit_value in visit_values(results):
         point = visit_value.point
         name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
@@ -183,7 +183,7 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
 
 
 def publish(results: Results) -> PublishedRun:
-    """The run without what names its owner."""
+    """Returns the run without names that identify its owner."""
     pairs: dict[tuple[int, int], PublishedPair] = {}
     loads: list[Loaded] = []
     for bench in benches(results)[:1]:
@@ -201,21 +201,22 @@ def publish(results: Results) -> PublishedRun:
 
 
 def _files_of(name: str) -> list[str]:
-    """A folder of published files as these; a run and a file as they are."""
+    """Returns the published files of a folder; for a run or a file, the name itself."""
     folder = Path(name)
     files = sorted(folder.glob("*.json")) if folder.is_dir() and not (folder / NAME).exists() else []
     return [*map(str, files)] or [name]
 
 
 def peers_of(results: Results, names: Sequence[str]) -> list[Index]:
-    """The other machines of `published`. Raises Failure as it does."""
+    """Returns the other machines of `published`. Raises Failure as `published` does."""
     own = publish(results).id
     return [peer.index for peer in published(names) if peer.id != own]
 
 
 def published(names: Sequence[str]) -> Iterator[PublishedRun]:
-    """Of runs, of files that `toll publish` wrote and of folders of these, one at a time; a machine's file that is
-    given twice comes once. What cannot be read is named and left out. Raises Failure where nothing can be read."""
+    """Yields published runs: of runs, of files that `toll publish` wrote and of folders of published files, one at a
+    time; a repeated file of a machine is yielded once. An unreadable name is reported and left out. Raises Failure
+    if none can be read."""
     seen: set[str] = set()
     failures: list[tuple[str, str, int]] = []
     for name in (file for given in names for file in _files_of(given)):

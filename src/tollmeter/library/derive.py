@@ -52,12 +52,13 @@ the load is not known."""
 
 
 def open_index(folder: Path) -> Index:
-    """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
+    """Returns the document that `toll show --format json` prints. Derives it only if the stored index belongs to
+    another journal."""
     return _kept(folder) or _made(folder, read_request(folder)).index
 
 
 def open_run(folder: Path) -> Results:
-    """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
+    """The whole run. Raises Failure: 2 if it is not a run, or is of a newer format, 5 if it is damaged."""
     request, kept = read_request(folder), _kept(folder)
     if kept is not None:
         # What contradicted nothing when the index was made is not looked at again.
@@ -76,7 +77,7 @@ def _made(folder: Path, request: Request) -> Results:
 
 
 def open_two(folders: Sequence[Path]) -> tuple[Results, Results]:
-    """Two runs that are to be seen together. Raises Failure as `open_run`, and 2 where there are not two of them."""
+    """Two runs to show together. Raises Failure as `open_run` does, and 2 unless there are two."""
     if len(folders) != 2:
         raise Failure(f"expected two runs, not {len(folders)}")
     first, second = open_several(folders)
@@ -84,8 +85,8 @@ def open_two(folders: Sequence[Path]) -> tuple[Results, Results]:
 
 
 def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
-    """Runs that are to be seen together, each without its visits until they are asked for: those of two runs of 1 GB
-    take 150 MB each. Raises Failure as `open_two`."""
+    """Opens runs to show together, each without its visits until they are needed: the visits of two runs of 1 GB take
+    150 MB each. Raises Failure as `open_two` does."""
     check_different(folders)
     return tuple(
         msgspec.structs.replace(open_run(folder), outcomes=_visits(folder, _meant(read_request(folder))))
@@ -94,7 +95,7 @@ def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
 
 
 def check_different(folders: Sequence[Path]) -> None:
-    """Raises Failure (2) where one run is given twice."""
+    """Raises Failure (2) if one run is given twice."""
     seen: dict[str, Path] = {}
     for folder in folders:
         other = seen.setdefault(_fingerprint(folder), folder)
@@ -103,7 +104,8 @@ def check_different(folders: Sequence[Path]) -> None:
 
 
 def _kept(folder: Path) -> Index | None:
-    """The kept index, if it is that of what stands in the folder now. What was modelled stands in a file of its own."""
+    """Returns the stored index, if it matches the present content of the folder; else None. Modelled results have their
+    own file."""
     stored = index.load(folder)
     if stored is None:
         return None
@@ -112,7 +114,7 @@ def _kept(folder: Path) -> Index | None:
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Results:
-    """Everything that is derived, from all that was recorded: rows, the run's verdict, the machine, findings."""
+    """Returns every derived result of the recorded data: rows, the run's verdict, the machine, findings."""
     from tollmeter.experiment.evidence import stolen_share, unseen_share
     from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
@@ -169,7 +171,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
 
 
 def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) -> float | None:
-    """The budget that gives what the run lacks, by its own rates. more_s: of measuring, for ratios that have none."""
+    """Returns the budget in seconds that would give the missing results, at this run's rates. more_s: seconds of
+    measuring, for missing ratios."""
     from tollmeter.judgement.convergence import budget_beyond, budget_for_most
 
     if run.verdict != "interrupted" and more_s < inf:
@@ -178,7 +181,7 @@ def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) ->
 
 
 def _machine(contents: Contents, folder: Path) -> Machine:
-    """Raises Failure (5) where the journal does not say which, or has a visit of a probe that it does not describe."""
+    """Raises Failure (5) if the journal does not say which, or has a visit of a probe that it does not describe."""
     if contents.head.machine is None:
         raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
     probes = _probes(contents.head)
@@ -200,7 +203,7 @@ def _probes(reported: Head) -> dict[str, Probe]:
 
 
 def _judged(bare: Results) -> Results:
-    """With its findings, a study's claims, and whether the question was answered."""
+    """Returns the results with findings, a study's claims, and whether the question was answered."""
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
     from tollmeter.report.shown import with_interval
@@ -224,7 +227,7 @@ def _judged(bare: Results) -> Results:
 
 
 def _of_known_rows(results: Results) -> Results:
-    """The same run as if the rows that rest on too few visits were not there; itself where all have enough."""
+    """Returns the results without rows that have too few visits; the results themselves if all rows have enough."""
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.judgement.verdict import has_interval
@@ -240,12 +243,13 @@ def _of_known_rows(results: Results) -> Results:
 
 
 def _row_precision(request: Request) -> float:
-    """What is wanted of a row: where points stand against each other, what was asked is wanted of their ratio."""
+    """Returns the requested precision of a row: in an interleaved comparison, the requested precision applies to the
+    ratio."""
     return PRECISION if request.against else request.precision
 
 
 def learned(request: Request, machine: Machine | None = None) -> Learned:
-    """What earlier runs had said when this one began. machine: that is measured."""
+    """Returns the knowledge from earlier runs at the time when this run began. machine: the measured one."""
     from tollmeter.numbers.known import Learned, SharedCache
 
     widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
@@ -256,8 +260,8 @@ def learned(request: Request, machine: Machine | None = None) -> Learned:
 
 
 def remembered(results: Results) -> Remembered:
-    """What later runs of this machine learn from this one: each row in each state of the core; and a core's width, also
-    of a run whose rows teach nothing, since nothing enlarges it."""
+    """Returns the data from which later runs of this machine learn: each row in each core state, and the core's width.
+    The width is also kept of a run whose rows teach nothing, since no disturbance raises it."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}
@@ -289,12 +293,12 @@ TABLES = ("rows", "samples", "tolls", "findings", "machines")
 
 
 def derived_table(name: str, index: Index) -> ParquetTable:
-    """One of TABLES but the samples, with whose it is."""
+    """Returns one of TABLES other than the samples, with columns for run and machine."""
     return of_run(derived_tables(index)[name], index)
 
 
 def raw_samples(results: Results) -> ParquetTable:
-    """Every sample of a run with its witness, and why it is set aside where it is."""
+    """Every sample of a run with its witness, and the reason if it is discarded."""
     from tollmeter.experiment.evidence import reasons_of
 
     samples = samples_table(results.outcomes, results.builds, lambda some: reasons_of(some, results.probes))
@@ -302,15 +306,15 @@ def raw_samples(results: Results) -> ParquetTable:
 
 
 def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:
-    """The visits of a run to some points, by probe and parameters, read when they are asked for."""
+    """The visits of a run to some points, selected by probe and parameters, and read on demand."""
     meant = _meant(read_request(folder))
     every = _visits(folder, meant)
     return Visits(lambda: tuple(each for each in every if is_kept(each.point.probe, each.point.values())))
 
 
 def _visits(folder: Path, meant: Callable[[Contents], tuple[Outcome, ...]]) -> Visits:
-    """From the index where it keeps them, else from the journal. meant: of all that the journal says, those that are
-    meant."""
+    """Returns the visits, from the index if it keeps them, else from the journal. meant: selects the relevant visits of
+    all journal records."""
 
     def read_visits() -> tuple[Outcome, ...]:
         kept = index.load_visits(folder)
@@ -324,7 +328,7 @@ def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
 
 
 def _consistent(contents: Contents, request: Request) -> Checked:
-    """The visits that are meant, those that contradict the rest of the journal without their numbers."""
+    """Returns the relevant visits; visits that contradict the rest of the journal have no numbers."""
     from tollmeter.experiment.consistency import Checked, checked
     from tollmeter.experiment.described import Asked, Recorded
 
@@ -349,7 +353,7 @@ def _consistent(contents: Contents, request: Request) -> Checked:
 
 
 def _selected(request: Request) -> tuple[str, ...]:
-    """Names and globs of the probes that its suite may visit; none where it says so elsewhere."""
+    """Names and globs of the probes that its suite may visit; empty for suites that state them otherwise."""
     suite = request.suite
     if request.is_of_commands or suite.workload or request.pairs:
         return ()
@@ -357,13 +361,13 @@ def _selected(request: Request) -> tuple[str, ...]:
 
 
 def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """Without interrupted visits to points that were visited again."""
+    """Returns the outcomes without interrupted visits to points that were visited again."""
     visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
     return tuple(visit for visit in outcomes if visit.status != "interrupted" or visit.point not in visited)
 
 
 def _recorded(contents: Contents, request: Request, folder: Path) -> RunInfo:
-    """What the journal and the request say of the run; the rest is derived."""
+    """Returns the recorded facts of the run, from journal and request; the other fields are derived."""
     session, damage = contents.session, ""
     if lost := contents.damage:
         parts = f"{len(lost)} parts of the journal are" if len(lost) > 1 else "Part of the journal is"
@@ -378,14 +382,15 @@ def _recorded(contents: Contents, request: Request, folder: Path) -> RunInfo:
 
 
 def _uncounted(outcomes: Sequence[Outcome]) -> str:
-    """Why the run has no hardware counters, in a sentence; empty where it has them, or asked for none."""
+    """Returns why the run has no hardware counters, in a sentence; empty if it has them, or asked for none."""
     refused = {outcome.events.refused for outcome in outcomes if outcome.events and outcome.events.refused}
     counted = any(outcome.events and outcome.events.by != "account" for outcome in outcomes)
     return f"No hardware counters (perf_event_open: {min(refused)})." if refused and not counted else ""
 
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
-    """Of a run that has not recorded how long it took: from its first visit to its last, by one clock."""
+    """Returns the duration in seconds of a run that has not recorded one: from its first visit to its last, by one
+    clock."""
     starts_ns = [
         outcome.at_ns for outcome in outcomes if outcome.at_ns and outcome.point.target == outcomes[0].point.target
     ]
@@ -393,8 +398,8 @@ def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """The request in words. command: repeats the run; anew: without its seed and budget; planned_s: the budget for all
-    that was requested; places: what --resume needs typed again."""
+    """Returns the request in words. command: repeats the run; anew: repeats it without its seed and budget; planned_s:
+    sufficient budget for all requested points; places: paths that --resume requires again."""
     return {
         "question": request.suite.question,
         "command": command(request),
@@ -416,7 +421,7 @@ def command(request: Request) -> str:
 
 
 def _options(request: Request) -> list[str]:
-    """How it was asked for: how well known, against what, on which ABIs, places and CPUs."""
+    """Returns the typed options of the request: precision, comparison, ABIs, targets and CPUs."""
     usual = usual_precision(request.against)
     words = ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
     words += [word for other in request.against for word in ("--against", other)]

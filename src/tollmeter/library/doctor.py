@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a machine is fit to be measured and set up right: the findings of a run of the suite `doctor`, by rank, and
+"""The fitness of a machine to be measured, and its set-up: the findings of a run of the suite `doctor`, by rank, and
 the settings that would change them."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_FILES = 4096
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """found: findings by rank, the worst first. withheld: names of problems that the run was too disturbed or short to
-    judge. unmeasured: rows that this machine has and the run has no number for, with the reason."""
+    """The answer of `toll doctor`. found: findings by rank, the gravest first. withheld: names of problems that the run
+    was too disturbed or short to judge. unmeasured: rows of this machine without a number, with the reason."""
 
     results: Results
     found: tuple[Finding, ...]
@@ -33,12 +33,12 @@ class Diagnosis:
 
     @property
     def unfit(self) -> tuple[Finding, ...]:
-        """Those that prevent or distort measuring."""
+        """Returns the findings that prevent or distort measuring."""
         return tuple(finding for finding in self.found if finding.rank in DISTORTING)
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Why a machine without such a finding cannot be called fit."""
+        """Returns why a machine without an unfit finding still cannot be called fit."""
         names = ", ".join(self.withheld)
         return (*self.unmeasured, *([f"withheld, since the run was disturbed or short: {names}"] if names else ()))
 
@@ -61,14 +61,15 @@ def diagnosis(folder: Path) -> Diagnosis:
 
 
 def check_own(machine: Machine) -> None:
-    """Raises Failure (2) where a run is of another machine: its script would hold the values of this one."""
+    """Raises Failure (2) if a run is of another machine: its script would hold the values of this one."""
     here = os.uname()
     if machine.host != here.nodename:
         raise Failure(f"the run is of {machine.host}, and a script is written on the machine that it changes")
 
 
 def changes(findings: Sequence[Finding]) -> dict[FileChange, Finding]:
-    """The files that differ from what the findings ask for, each with the first finding that asks."""
+    """Returns the files whose content differs from the remedies of the findings, each with the first finding that names
+    it."""
     made: dict[FileChange, Finding] = {}
     for finding in findings:
         for setting in finding.settings:
@@ -79,7 +80,8 @@ def changes(findings: Sequence[Finding]) -> dict[FileChange, Finding]:
 
 
 def changes_of(setting: Setting) -> Iterator[FileChange]:
-    """None of a file that cannot be read, has the value already, or does not permit it."""
+    """Yields the changes of a setting, without files that cannot be read, already have the value, or do not
+    permit it."""
     root = Path("/")
     for path in sorted(root.glob(setting.path.lstrip("/")))[:_MOST_FILES]:
         found = _value(path)
@@ -90,7 +92,7 @@ def changes_of(setting: Setting) -> Iterator[FileChange]:
 
 
 def _value(path: Path) -> str:
-    """Of a file that lists all values, the one in brackets. Empty where it cannot be read."""
+    """Returns the value in a file; the value in brackets if the file lists all values. Empty if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a number came about: of a probe its source and the code of its executable, of a row every visit that it is made
-of, and what was discarded. Nothing is known here of any probe."""
+"""Explanations of a number: for a probe its source and the code of its executable, for a row every visit that it
+contains, and the discarded samples. This module knows no particular probe."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ _COUNTS = {
 
 
 def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = None) -> ExplainedProbe:
-    """abi: whose executable is read; by default the first that is built. build: the one that a run measured."""
+    """Explains a probe. abi: ABI of the executable; by default the first that is built. build: the build that a run
+    measured."""
     try:
         source: ProbeSource | None = read_source(places.ROOT / "probes", probe.probe)
     except Failure:
@@ -66,7 +67,7 @@ def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = 
 def _code(
     source: ProbeSource, probe: str, abi: str | None, build: Build | None
 ) -> tuple[tuple[CrossingCode, ...], str | None]:
-    """The body as it was compiled, and why there is none, or why it may not be the code that was measured."""
+    """The compiled body, and the reason why there is none, or why it may not be the measured code."""
     built = built_probes(places.ROOT / "build").abis.get(probe, [])
     body = source.named("body")
     own = platform.machine()
@@ -106,7 +107,8 @@ def _lines(code: CalledCode) -> Iterator[CodeLine]:
 
 
 def explained_rows(results: Results, rows: Sequence[Row]) -> Iterator[ExplainedRow]:
-    """results: of the whole run, since what is known of its clocks and scatter is of all visits. rows: of it."""
+    """Yields the explanation of each row. results: of the whole run, since its knowledge of clocks and scatter comes
+    from all visits. rows: of this run."""
     request, index = read_request(Path(results.index.run.folder)), results.index
     known = machine_known(results.outcomes, learned(request, index.machine), index.run.precision)
     wanted = {row_key(row): row for row in rows}
@@ -151,7 +153,7 @@ def _of_gauge(outcome: Outcome, metric: Metric) -> ExplainedVisit:
 
 
 def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimates, known: Known) -> ExplainedVisit:
-    """One visit, by the rule by which the row was made of it: at the clock, and in the state, of the row."""
+    """One visit, by the rule of its row: at the clock, and in the state, of the row."""
     assert estimates.series is not None
     state, _ = estimates.series.headline()
     alone = series_of([read], estimates.metric, visited.paid, known.clocks_hz)
@@ -172,7 +174,7 @@ def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimate
 
 
 def _part(series: Series, state: StateName | None) -> Part | None:
-    """What a visit gives in the row's state; None where it was seen there too seldom."""
+    """Returns the values of a visit in the row's state; None if it was measured in this state too rarely."""
     return series.parts.get(state) if state in ("whole", "shared") else series.all
 
 
@@ -182,7 +184,7 @@ def _in_unit(costs: ArrayLike, metric: Metric) -> list[float]:
 
 
 def _way(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
-    """How a sample becomes a value, in sentences."""
+    """Returns how a sample becomes a value, in sentences."""
     of = {
         "body": "the body", "control": "the control", "difference": "the body, less the same of the control,",
         "companions": "the companions' work during the longer batch",
@@ -199,7 +201,7 @@ def _way(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
 
 
 def _discarded(ok: Sequence[Outcome], probe: Probe, metric: Metric) -> Iterator[float]:
-    """What the discarded samples would have said, as the difference of their two batches."""
+    """Yields the value that each discarded sample would have given, from the difference of its two batches."""
     for outcome in ok:
         operations = outcome.work.operations or 1.0
         for sample, why in zip(outcome.samples, reasons(outcome.samples, probe), strict=True):
@@ -208,7 +210,7 @@ def _discarded(ok: Sequence[Outcome], probe: Probe, metric: Metric) -> Iterator[
 
 
 def _seen(ok: Sequence[Outcome], probe: Probe) -> tuple[Seen, ...]:
-    """Totals of the evidence beside all samples; None of what the system did not report."""
+    """Returns totals of the evidence over all samples; None for evidence that the system did not report."""
     if not any(outcome.samples for outcome in ok):
         return ()
     taken = Taken([outcome.samples for outcome in ok])
@@ -231,7 +233,7 @@ def _total(column: Array) -> float | None:
 
 
 def _counted(ok: Sequence[Outcome]) -> Iterator[str]:
-    """What the system counted of two batches, in sentences."""
+    """Yields sentences on the system's counts of two batches."""
     counted = next((outcome.counted for outcome in ok if outcome.counted), None)
     for what, both, control in (
         ("System calls", counted.calls, counted.control_calls), ("Instructions", counted.instructions,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of a submission have measured, while jobs run or after; the runs made of it; and which nodes of a
-fleet differ from their peers.
+"""The results of a submission's nodes, during or after its jobs; the runs made from them; and the nodes of a fleet that
+differ from their peers.
 
-A node counts once: its first whole attempt. What is read is data, as for `toll import`."""
+A node counts once: its first complete attempt. Journals are untrusted data, as for `toll import`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_FAILURES = 3
 
 
 class CollectAttempt(NamedTuple):
-    """capture: its journal, or None. trouble: why a journal cannot be read."""
+    """One attempt of a node. capture: its journal, or None. trouble: why the journal cannot be read."""
 
     folder: Path
     capture: Capture | None
@@ -66,8 +66,9 @@ class CollectAttempt(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """state: measured, running, waiting, partial (ended early), missing (no journal), damaged, refused, or unknown
-    while Slurm is silent. attempt: the one that counts, or has most visits. remarks: sentences."""
+    """The progress of a node. state: measured, running, waiting, partial (ended early), missing (no journal), damaged,
+    refused, or unknown while Slurm does not answer. attempt: the attempt that counts, or the one with most visits.
+    remarks: sentences."""
 
     node: str
     state: str
@@ -77,7 +78,7 @@ class NodeState(NamedTuple):
 
 
 class _Scheduler(NamedTuple):
-    """What Slurm knows: jobs by node, and nodes by name. gap: why it does not answer."""
+    """Slurm's state: jobs by node, and nodes by name. gap: why Slurm does not answer."""
 
     jobs: Mapping[str, slurm.Job]
     nodes: Mapping[str, slurm.Node]
@@ -85,7 +86,7 @@ class _Scheduler(NamedTuple):
 
 
 def states(folder: Path) -> list[NodeState]:
-    """One for each node. Raises Failure: 2 where the folder is no submission, 5 where it cannot be read."""
+    """The state of each node. Raises Failure: 2 if the folder is not a submission, 5 if it cannot be read."""
     submission = read_submission(folder)
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
     scheduler = _scheduler(submission)
@@ -104,12 +105,14 @@ def states(folder: Path) -> list[NodeState]:
 
 
 def collect(folder: Path, out: Path) -> list[NodeState]:
-    """The same, each measured node with its run below out: made now, or by an earlier call."""
+    """Returns the state of all nodes, and places the run of each measured node below `out`, unless an earlier
+    call did."""
     return [_with_run(state, out / state.node) if state.state == MEASURED else state for state in states(folder)]
 
 
 def _with_run(state: NodeState, run: Path) -> NodeState:
-    """In place whole or not at all: a full disk or a killed process leaves no part of a run."""
+    """Returns the state with its run folder, written completely or not at all: a full disk or a killed process leaves
+    no incomplete run."""
     assert state.attempt is not None and state.attempt.capture is not None
     if (run / JOURNAL).exists():
         return state._replace(run=run)
@@ -135,7 +138,7 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
 
 
 def _attempts(folder: Path) -> list[CollectAttempt]:
-    """Of a node, in the order in which Slurm started them."""
+    """Returns the attempts of a node, in the order in which Slurm started them."""
     try:
         names = [name for name in os.listdir(folder) if _ATTEMPT.fullmatch(name)]  # noqa: PTH208  a name is enough
     except OSError:
@@ -158,7 +161,7 @@ def _counting(attempts: list[CollectAttempt]) -> CollectAttempt | None:
 
 
 def _other_versions(attempts: Mapping[str, CollectAttempt]) -> dict[str, list[str]]:
-    """Of the nodes whose executables or Tollmeter are not those of most nodes."""
+    """Returns the nodes whose executables or Tollmeter version differ from those of most nodes."""
     versions = {}
     for node, attempt in attempts.items():
         assert attempt.capture is not None
@@ -200,7 +203,7 @@ def _scheduler(submission: Submission) -> _Scheduler:
 def _measured(
     node: str, attempt: CollectAttempt, submission: Submission, attempts: list[CollectAttempt], remarks: list[str]
 ) -> NodeState:
-    """remarks: that it measured with another bundle."""
+    """Returns the state of a measured node. remarks: that it measured with another bundle."""
     assert attempt.capture is not None
     failures = [f"{probe}: {reason}" for probe, reason in attempt.capture.failures.items()]
     more = [f"{len(failures)} probes failed"] if len(failures) > _MOST_FAILURES else []
@@ -210,8 +213,8 @@ def _measured(
 
 
 def _skew(folder: Path, requested: Mapping[str, object], submitted: float) -> Iterator[str]:
-    """The journal's start by the node's clock lies after the submission, and just after the file `started`, whose time
-    is by the clock of the shared file system."""
+    """Yields remarks on the node's clock. The journal's start by the node's clock must be after the submission, and
+    just after the time of the file `started`, which is by the clock of the shared file system."""
     with contextlib.suppress(ValueError, OSError, OverflowError):
         began = datetime.fromisoformat(str(requested.get("started"))).timestamp()
         stamped = (folder / "started").stat().st_mtime
@@ -223,7 +226,7 @@ def _skew(folder: Path, requested: Mapping[str, object], submitted: float) -> It
 def _unmeasured(
     node: str, submission: Submission, attempts: list[CollectAttempt], scheduler: _Scheduler, full: list[str]
 ) -> NodeState:
-    """Without a complete journal. full: that the disk is."""
+    """Returns the state of a node without a complete journal. full: whether the disk is full."""
     best = max(attempts, key=lambda attempt: attempt.visits, default=None)
     job, machine = scheduler.jobs.get(node), scheduler.nodes.get(node)
     if job and job.state in _RUNNING:
@@ -280,9 +283,9 @@ def _silence(attempt: CollectAttempt | None) -> Iterator[str]:
 
 
 def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[JudgedNode]:
-    """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
-    bounds: absolute limits of rows. Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be
-    judged."""
+    """Returns one answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are
+    left out. bounds: absolute limits of rows. Raises Failure: 2 if a name is neither, 5 if nothing is readable, 6 if
+    no row can be judged."""
     if len(names) == 1 and is_dataset(Path(names[0])):
         return _judged(read_fleet(Path(names[0])), bounds)
     failures: list[tuple[str, Failure]] = []
@@ -322,7 +325,7 @@ def _judged(fleet: Fleet, bounds: Sequence[Bound]) -> list[JudgedNode]:
 
 
 def _broken(model: HardwareModel, machine: Machine, bounds: Sequence[Bound]) -> Iterator[tuple[str, str]]:
-    """Each node with a row that is beyond a limit with its whole interval, and the row in words."""
+    """Yields each node with a row whose whole interval is beyond a limit, and the row in words."""
     for bound in bounds:
         for place, row in enumerate(model.rows):
             level = bound.level(row.full_name, row.unit, machine)
@@ -334,7 +337,7 @@ def _broken(model: HardwareModel, machine: Machine, bounds: Sequence[Bound]) -> 
 
 
 def _fleet_row(cells: dict[str, object]) -> FleetRow:
-    """A dataset may come from elsewhere."""
+    """Returns a row of a dataset. A dataset may come from another site."""
     try:
         parameters = json.loads(str(cells["parameters"]))
     except ValueError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`toll fleet submit`: a bundle for every node, as one exclusive Slurm job each (docs/fleet.md); with `--hosts FILE` on
-every host, over OpenSSH, where a journal arrives as it grows, so that a lost connection leaves a part.
+every host, over OpenSSH, which transfers the journal as it grows, so that a lost connection leaves a readable part.
 
 DIR is on a file system that every node mounts at the same path:
 
@@ -54,7 +54,8 @@ exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
 
 
 class Submission(msgspec.Struct):
-    """name: of its jobs. submitted: Unix time. nodes: or hosts. jobs: first number by node. refused: reasons."""
+    """A submission. name: of its jobs. submitted: Unix time in seconds. nodes: or hosts. jobs: first job number by
+    node. refused: reasons."""
 
     name: str
     words: tuple[str, ...]
@@ -66,7 +67,8 @@ class Submission(msgspec.Struct):
 
 
 class Wishes(NamedTuple):
-    """nodes: a list such as node[1-3], a number of nodes, or None for all of the partition. more: words for sbatch."""
+    """The options of a submission. nodes: a list such as node[1-3], a number of nodes, or None for all of the
+    partition. more: words for sbatch."""
 
     partition: str | None = None
     nodes: str | None = None
@@ -94,7 +96,7 @@ def new_name() -> str:
 
 
 def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
-    """Raises Failure: 2 where the folder is not empty, or sbatch refuses every node, 5 where there is no Slurm."""
+    """Raises Failure: 2 if the folder is not empty, or sbatch refuses every node, 5 if there is no Slurm."""
     nodes = _chosen(wishes)
     submission = Submission(new_name(), asked.words, VERSION, time.time(), nodes)
     script = job_script(asked, folder, wishes, submission.name)
@@ -115,7 +117,7 @@ def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
 
 
 def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
-    """The folder with the payload. Raises Failure: 2 where the folder is not empty, 5 where it cannot be written."""
+    """Creates the folder with the payload. Raises Failure: 2 if the folder is not empty, 5 if it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failure(f"{folder} is not empty: each submission has a folder of its own")
     payload = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
@@ -129,7 +131,7 @@ def keep(folder: Path, submission: Submission) -> None:
 
 
 def read_submission(folder: Path) -> Submission:
-    """Raises Failure: 2 where there is none, 5 where it cannot be read."""
+    """Raises Failure: 2 if there is none, 5 if it cannot be read."""
     try:
         submission = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
     except OSError as error:
@@ -142,7 +144,7 @@ def read_submission(folder: Path) -> Submission:
 
 
 def _chosen(wishes: Wishes) -> tuple[str, ...]:
-    """Raises Failure (2) where there are none, or fewer than wanted."""
+    """Raises Failure (2) if there are none, or fewer than wanted."""
     if wishes.nodes and not wishes.nodes.isdigit():
         return tuple(slurm.host_names(wishes.nodes))
     listed = slurm.nodes(wishes.partition)
@@ -171,7 +173,7 @@ sh "$folder/bundle.sh" --out - </dev/null"""
 
 
 def hosts_of(file: Path) -> tuple[str, ...]:
-    """One in each line, as ssh takes it; `#` begins a comment. Raises Failure (2)."""
+    """The hosts of a file, one in each line, as ssh takes them; `#` begins a comment. Raises Failure (2)."""
     try:
         lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -187,7 +189,8 @@ def hosts_of(file: Path) -> tuple[str, ...]:
 
 
 def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
-    """Ends when every host has ended. Raises Failure: 2 where the folder is not empty, 5 where nothing can be built."""
+    """Measures all hosts, and ends when every host has ended. Raises Failure: 2 if the folder is not empty, 5 if
+    nothing can be built."""
     submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain, hosts)))
     prepare(asked, folder, submission)
     limit_s, stop = planned_s(asked) + MARGIN_S, Event()

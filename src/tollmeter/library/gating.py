@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `toll gate` judges: two stored runs of one system, or two commands."""
+"""The inputs that `toll gate` judges: two stored runs of one system, or two commands."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
 
 
 def missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
-    """The rows of the reference that are to be judged and have no number in the new run: a build that breaks a probe is
-    not faster."""
+    """The rows of the reference to judge that have no number in the new run: a build that breaks a probe is not
+    faster."""
     base, new = ({full_name(row) for row in results.index.rows if row.status == "ok"} for results in comparison.runs)
     return tuple(sorted(name for name in base - new if limits.of(name) is not None))
 
 
 def unlike(runs: tuple[Results, Results]) -> tuple[str, ...]:
-    """Only two quiet runs of one CPU model, kernel and system setting show a change of the code."""
+    """Returns why two runs cannot show a change of the code: only two quiet runs of one CPU model, kernel and system
+    setting can."""
     base, new = (results.index for results in runs)
     systems = [part for part in machine_differences(base.machine, new.machine) if not part.startswith(f"{_OF_A_NAME} ")]
     named = (("base", base.run.verdict), ("new", new.run.verdict))
@@ -62,7 +63,8 @@ Measure = Callable[[Sequence[str], TimeOptions], Sequence[Opposed]]
 
 
 def two_commands(words: Sequence[str]) -> tuple[str, str]:
-    """BASE -- NEW. A side of one word is a command line, one of several its words. Raises Failure (2)."""
+    """Returns the two commands of BASE -- NEW. A side of one word is a command line; a side of several words is a
+    command's arguments. Raises Failure (2)."""
     if words.count(SEPARATOR) != 1:
         raise Failure("expected two commands: `toll gate -- BASE -- NEW`")
     middle = words.index(SEPARATOR)
@@ -74,9 +76,9 @@ def two_commands(words: Sequence[str]) -> tuple[str, str]:
 
 
 def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure = ratios) -> GatedCommands:
-    """options.precision: the limit, how much more time NEW may take, or how much more of options.metrics, as a share.
-    It fails where two measurements find it slower: processes that start anew have other memory layouts. Raises
-    Failure as `timed`, and 1 where the two cannot be compared."""
+    """Measures and judges two commands. options.precision: the limit, as a share, by which NEW may exceed BASE in time
+    or in options.metrics. The gate fails if two measurements find NEW slower, since new processes have other memory
+    layouts. Raises Failure as `timed` does, and 1 if the two cannot be compared."""
     metric = judging(options.metrics) or TIME
     measured: list[Opposed] = []
     decision = decide([])
@@ -89,7 +91,7 @@ def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure =
 
 
 def _ratio(several: Sequence[Opposed], metric: str) -> Opposed:
-    """Raises Failure (1) where the pair has no ratio."""
+    """Raises Failure (1) if the pair has no ratio."""
     ratio = next((change for change in several if change.metric == metric), None)
     if ratio is None:
         why = "it was 0 in too many runs" if any(change.metric == TIME for change in several) else "too few runs"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a run of the suite `health` shows a healthy machine: its rows beside a reference run or a dataset of its
-peers, beside absolute limits, and those of its memory nodes beside each other."""
+"""The health of a machine by a run of the suite `health`: its rows against a reference run or a dataset of its peers,
+against absolute limits, and its memory nodes against each other."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _TABLES = ("rows", "machines")
 
 @dataclass(frozen=True)
 class Health:
-    """slower: what a reason to drain names, what is beyond a limit first. unmeasured: why the machine cannot be called
-    healthy although nothing is slower."""
+    """The answer of `toll health`. slower: the reasons to drain, rows beyond a limit first. unmeasured: why the machine
+    cannot be called healthy although nothing is slower."""
 
     results: Results
     slower: tuple[str, ...]
@@ -43,7 +43,7 @@ class Health:
 
 
 def health(folder: Path, reference: str | None, limits: Limits) -> Health:
-    """Raises Failure: 2 where the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
+    """Raises Failure: 2 if the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
     results = open_run(folder)
     slow, contended = _unlike_cpus(results)
     slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
@@ -60,18 +60,18 @@ def health(folder: Path, reference: str | None, limits: Limits) -> Health:
 
 
 def check_reference(reference: str) -> None:
-    """Raises Failure (2) for what is neither a run nor a dataset, before anything is measured for it."""
+    """Checks the reference before measuring. Raises Failure (2) if it is neither a run nor a dataset."""
     if not is_dataset(Path(reference)):
         find_run(reference)
 
 
 def checked_rows(results: Results) -> list[Row]:
-    """Less those of the sweep over all CPUs: of these the CPUs are compared, and no row is about them all."""
+    """Returns the rows without the sweep over all CPUs, in which CPUs are compared with each other."""
     return [row for row in results.index.rows if meaning(row, results.probes) != EACH_CPU]
 
 
 def _unlike_cpus(results: Results) -> tuple[list[str], list[str]]:
-    """Claims that name slow CPUs, and why others could not be judged. A busy run names none."""
+    """Returns claims that name slow CPUs, and the reasons why other CPUs could not be judged. A busy run names none."""
     claims: dict[str, list[str]] = {}
     for finding in results.index.findings:
         claims.setdefault(finding.name, []).append(finding.claim)
@@ -82,7 +82,7 @@ def _unlike_cpus(results: Results) -> tuple[list[str], list[str]]:
 
 
 def _without_interval(rows: Sequence[Row]) -> Iterator[str]:
-    """Rows that this machine has and that did not converge."""
+    """Rows of this machine that did not converge."""
     for row in rows:
         if row.status != "unsupported" and not row.settled:
             is_wide = row.low is not None and row.high is not None and row.low > 0
@@ -94,7 +94,8 @@ def _without_interval(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def unlike_nodes(rows: Iterable[Row], limit: float) -> Iterator[str]:
-    """Memory nodes that are slower to their own CPUs than every other node is, by more than the limit."""
+    """Yields memory nodes that are slower to their own CPUs than every other node is to its own, by more than the
+    limit."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         own = row.parameters
@@ -118,7 +119,7 @@ def _ends(rows: Sequence[Row]) -> tuple[Row, Row]:
 
 
 def _is_slower(row: Row, other: Row, limit: float) -> bool:
-    """With the whole intervals of both."""
+    """Returns whether a row is slower by the whole intervals of both."""
     if not (row.low and row.high and other.low and other.high):
         return False
     is_rate = row.unit in RATES or row.better == "more"
@@ -138,7 +139,7 @@ def _beside_run(folder: Path, reference: str, limits: Limits) -> tuple[list[str]
 
 
 def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], list[str]]:
-    """The dataset's own runs of this machine do not count: it is compared with the others."""
+    """Returns the rows that are slower than the peers. The dataset's own runs of this machine do not count."""
     own = machine_name(open_run(folder).index.machine)
     with tempfile.TemporaryDirectory() as scratch:
         for table in _TABLES:

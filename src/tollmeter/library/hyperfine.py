@@ -44,7 +44,7 @@ class _Results(Record, frozen=True):
 
 
 def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list[Result]:
-    """Of the commands that were timed."""
+    """Returns the results of the timed commands."""
     results = []
     for command in commands:
         times, user, system = (
@@ -75,7 +75,7 @@ def as_json(results: Sequence[Result]) -> bytes:
 
 
 def as_csv(results: Sequence[Result]) -> bytes:
-    """hyperfine's columns, and one for each parameter."""
+    """Returns hyperfine's columns as CSV, and one column for each parameter."""
     import csv
     import io
 
@@ -93,7 +93,7 @@ def as_csv(results: Sequence[Result]) -> bytes:
 
 
 def as_markdown(results: Sequence[Result]) -> bytes:
-    """hyperfine's columns. Relative: to the first command, by the medians."""
+    """Returns hyperfine's columns as Markdown. Relative: ratio of the medians to the first command."""
     base = (results[0].median or 0.0) if results else 0.0
     lines = ["| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |", "|:---|---:|---:|---:|---:|"]
     for result in results:
@@ -107,7 +107,7 @@ def as_markdown(results: Sequence[Result]) -> bytes:
 
 
 def read_results(path: Path) -> tuple[Result, ...]:
-    """Raises Failure (2) where it is not hyperfine's JSON."""
+    """Raises Failure (2) if it is not hyperfine's JSON."""
     try:
         document = clean(msgspec.json.decode(path.read_bytes()))
         return msgspec.convert(document, _Results).results
@@ -118,9 +118,9 @@ def read_results(path: Path) -> tuple[Result, ...]:
 
 
 def compared(results: Sequence[Result]) -> Iterator[str]:
-    """Each stored command with its interval, and the others against the first. The runs of one command were made
-    together, so that what changed between two commands is not in their scatter: between-run variance is in each
-    interval."""
+    """Yields each stored command with its interval, and the ratio of the others to the first. hyperfine runs each
+    command in one block, so that changes between blocks are not in a command's scatter: each interval includes the
+    between-run variance."""
     first: tuple[float, float] | None = None
     for place, result in enumerate(results, 1):
         yield f"{place}  {result.command}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a run's conditions before it begins, by the rules for facts."""
+"""Conditions of a run that are known before it begins, by the rules for facts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BEFORE_CALLS = ("machine.system_calls_are_filtered", "machine.probes_are_traced
 
 
 def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:
-    """Notifies of the gravest condition that prevents or distorts measuring and is known without measuring. calls:
-    whether system calls will be timed."""
+    """Reports the gravest condition that prevents or distorts measuring and is known before measuring. calls: whether
+    system calls will be timed."""
     if sentence := worst_known(known_conditions(watch.seen(), machine, calls=calls)):
         notify(sentence)
 
 
 def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> list[Finding]:
-    """All such conditions, the worst first."""
+    """Returns all known conditions, the gravest first."""
     # What other programs do meanwhile is not known.
     before = msgspec.structs.replace(seen, others=None, pressure=None)
     run = RunInfo(
@@ -40,7 +40,7 @@ def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> li
 
 
 def worst_known(conditions: Sequence[Finding]) -> str:
-    """The first of them in a sentence; empty where there is none."""
+    """The first condition in a sentence; empty without one."""
     if not conditions:
         return ""
     worst, others = conditions[0], len(conditions) - 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lies, each planted where a real probe, its clock, its machine or its journal could tell it, and the reason that must
-catch it. A lie that another reason catches was not tested.
+"""Planted faults of a probe, its clock, its machine or its journal, each with the reason that must detect it. A fault
+that another reason detects was not tested.
 
-A lie in a probe is a change in a copy of the probe's own file. Where the words that it replaces are gone from that
-file, the self-test says so: it would else plant nothing, and catch it."""
+A fault in a probe changes a copy of the probe's own file. If the words to replace are no longer in that file, the
+self-test reports this, since it would plant nothing."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _UNMEASURED = ("infrastructure", "interrupted", "timeout", "unsupported")
 
 
 class Caught(NamedTuple):
-    """Whether a run caught a lie. by: the sentence that refuses it; measured: whether the probe was measured at all."""
+    """Whether a run detected a fault. by: the sentence that refuses it; measured: whether the probe was measured at
+    all."""
 
     by: str | None
     measured: bool = True
 
 
 class Lie(NamedTuple):
-    """name: as printed; the copy of the probe has _ for blanks. planted: what it is, in words. of: the
-    file of the real probe, FAMILY/NAME.c. changes: words of it and what stands in their place. expects: what the
-    sentence that catches it must match. found: looks for that sentence in a run that measured it."""
+    """A planted fault. name: as printed; the copy of the probe has _ for blanks. planted: description. of: file of the
+    real probe, FAMILY/NAME.c. changes: words of the file and their replacements. expects: pattern of the sentence
+    that must detect it. found: searches this sentence in a run that measured it."""
 
     name: str
     planted: str
@@ -52,8 +53,8 @@ class Lie(NamedTuple):
 
 
 class Untruth(NamedTuple):
-    """What one visit of a journal says otherwise than the rest. change: of each of its records, in place. expects:
-    words of the sentence that is then broken."""
+    """A fault in a journal: a change of one visit. change: edits each of its records in place. expects: words of the
+    rule's sentence that it breaks."""
 
     name: str
     planted: str
@@ -71,7 +72,8 @@ HONEST: dict[str, dict[str, Value]] = {
 
 
 def refused(results: Results, probe: str) -> Caught:
-    """All rows of the probe lack a number. Rows that say why nothing was measured are no rows of a lie."""
+    """Returns the detection if all rows of the probe lack a number. Rows that state why nothing was measured do not
+    count."""
     rows = [row for row in results.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
         return Caught(None)
@@ -81,7 +83,8 @@ def refused(results: Results, probe: str) -> Caught:
 
 
 def stretched(results: Results, probe: str) -> Caught:
-    """The clock's steps were seen, and no batch is so short that they matter."""
+    """Returns the detection of a stretched clock, unless its steps were measured and every batch is long enough for
+    them."""
     visits = [visit for visit in results.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
@@ -93,7 +96,7 @@ def stretched(results: Results, probe: str) -> Caught:
 
 
 def finding_named(results: Results, name: str) -> str | None:
-    """The claim of the finding of that name, or that it is withheld, as in a busy run."""
+    """The claim of the finding of that name, or a note that it is withheld, as in a busy run."""
     claims = {finding.name: finding.claim for finding in results.index.findings}
     held_back = {
         withheld: f"{withheld}, withheld in a {results.index.run.verdict} run" for withheld in results.index.held_back
@@ -132,13 +135,14 @@ _GETPPID = "for (uint64_t i = r->iterations; i; i--) answer = kernel_enter(numbe
 
 
 def _calls(turns: str, *, root: bool = False) -> tuple[tuple[str, str], ...]:
-    """The calls of a batch by another law. turns: how many, n: iterations; root: the integer square root is needed."""
+    """Returns the replacements that make a batch's calls follow another law. turns: number of calls, n: iterations;
+    root: whether the integer square root is needed."""
     looks = "uint64_t s = n;\nwhile (s > n / s) s = (s + n / s) / 2;" if root else ""
     return ((_GETPPID, f"const uint64_t n = r->iterations;\n{looks}\n{_GETPPID.replace('r->iterations', turns)}"),)
 
 
 def _work(change: str, before: str = "") -> tuple[tuple[str, str], ...]:
-    """Work that is declared otherwise. before: words that declare it already."""
+    """Returns the replacements that declare other work. before: words that declare the work now."""
     body = f"{'work(r, told);' if before else '(void)r;'} told->{change};"
     lies = f"static void lies(const struct toll_run *r, struct toll_work *told) {{ {body} }}\n"
     declared = (before, ".work = lies,") if before else (".check = check,", ".check = check,\n    .work = lies,")

@@ -26,7 +26,7 @@ NO_LIMIT = "none"
 
 @dataclass(frozen=True)
 class Bound:
-    """What rows may be at most or at least, in the unit that is written."""
+    """The limit of rows, at most or at least, in the written unit."""
 
     glob: str
     is_most: bool
@@ -34,7 +34,8 @@ class Bound:
     unit: str
 
     def level(self, name: str, unit: str, machine: Machine) -> float | None:
-        """The limit in a row's unit; None for a row that it does not name. Raises Failure (2) for another quantity."""
+        """The limit in a row's unit; None for a row that the limit does not name. Raises Failure (2) for another
+        quantity."""
         if not fnmatchcase(name, with_bytes(self.glob, machine)):
             return None
         scale = scale_of(self.unit, unit)
@@ -43,8 +44,8 @@ class Bound:
         return self.value * scale
 
     def broken_by(self, row: Row, machine: Machine, *, is_worst: bool = False) -> str:
-        """How a row is beyond it with its whole 95 % interval, which takes three visits, or as a worst value; empty
-        where it is not, or is another row."""
+        """Returns how a row is beyond it with its whole 95 % interval, which takes three visits, or as a worst value;
+        empty if it is not, or is another row."""
         name = full_name(row)
         level = self.level(name, row.unit, machine)
         if level is None or row.median is None or row.low is None or row.high is None:
@@ -69,7 +70,7 @@ _OF_TIME = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def scale_of(written: str, unit: str) -> float | None:
-    """How many of a row's unit one of the written unit is; None where it is another quantity."""
+    """Returns how many of a row's unit one of the written unit is; None if it is another quantity."""
     if unit == "ns":
         return _OF_TIME.get(written)
     return _PREFIXES.get(written.removesuffix(unit)) if written.endswith(unit) else None
@@ -85,7 +86,7 @@ class Limits:
     bounds: tuple[Bound, ...] = ()
 
     def broken(self, results: Results) -> list[str]:
-        """The rows of a run beyond an absolute limit. Raises Failure (2) where a unit does not fit."""
+        """The rows of a run beyond an absolute limit. Raises Failure (2) if a unit does not match."""
         machine, probes = results.index.machine, results.probes
         return [
             why
@@ -95,15 +96,14 @@ class Limits:
         ]
 
     def unmatched(self, results: Results) -> list[str]:
-        """The globs of absolute limits that match no row of a run that can be judged by one: with an interval, or a
-        worst value."""
+        """The globs of absolute limits that match no row of a run with an interval or a worst value."""
         judged = [row for row in results.index.rows if row.status == "ok"]
         names = [full_name(row) for row in judged if has_interval(row) or meaning(row, results.probes) == WORST]
         globs = {bound.glob: with_bytes(bound.glob, results.index.machine) for bound in self.bounds}
         return [written for written, glob in globs.items() if not any(fnmatchcase(name, glob) for name in names)]
 
     def check(self, points: Iterable[Point], probes: Mapping[str, Probe], machine: Machine) -> None:
-        """Raises Failure (2) where the unit of a limit is not that of a row which it names, and where there is none."""
+        """Raises Failure (2) if the unit of a limit is not that of a row which it names, and where there is none."""
         if not self.bounds:
             raise Failure("--limits: the file has no absolute limit: at_most or at_least of [[rows]]")
         for point, bound in product(points, self.bounds):
@@ -120,21 +120,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class WorstLimits:
-    """The limits of worst values, which a single visit may exceed: of the next as of all before it."""
+    """The limits of worst values, which no single visit may exceed."""
 
     limits: Limits
     probes: Mapping[str, Probe]
     machine: Machine
 
     def has(self, point: Point) -> bool:
-        """Whether a worst value of the point has a limit."""
+        """Returns whether a worst value of the point has a limit."""
         return any(
             bound.level(name_of(point, metric.name), metric.unit, self.machine) is not None
             for metric, bound in product(self._worst(point), self._most)
         )
 
     def excess(self, outcome: Outcome) -> str:
-        """How a visit is beyond a limit; empty where it is not."""
+        """Returns how a visit is beyond a limit; empty if it is not."""
         seen = [metric for metric in self._worst(outcome.point) if metric.name in outcome.gauges]
         for metric, bound in product(seen, self._most):
             value, name = outcome.gauges[metric.name], name_of(outcome.point, metric.name)
@@ -152,7 +152,8 @@ class WorstLimits:
 
 
 def read_limits(usual: str | None, path: Path | None) -> Limits:
-    """usual: as typed, in place of the file's own. Raises Failure (2) for what is no limit."""
+    """Returns the limits of a file. usual: typed limit, which replaces the file's default. Raises Failure (2) for an
+    invalid limit."""
     table = _table(path) if path else {}
     written = usual or table.pop("limit", None)
     table.pop("limit", None)

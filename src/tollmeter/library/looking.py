@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further measurements of a suite after the run, in the remaining budget: profiles, a modelled cache, stack distances.
-Each that did not fit is reported.
+A measurement that did not fit is reported.
 
-The latter two are what an emulator that sees the addresses of a program says of it: the misses of a study's cache on a
-machine without it, and the stack distances of a program's loads, that is the misses of each cache, whatever its size.
-Stored in the run's folder beside the journal: these are properties of the program alone, and no time. Stack distances
-are as exact as a count, so the result for one executable is stored beside the emulator's files and not measured
-again."""
+An emulator that sees a program's addresses gives the cache model and the stack distances: the misses of a study's cache
+on a machine without that cache, and the misses of a cache of any size. They are stored in the run's folder beside the
+journal: they are properties of the program alone, and no times. Stack distances are as exact as a count, so the result
+for one executable is stored with the emulator's files and not measured again."""
 
 from __future__ import annotations
 
@@ -43,7 +42,8 @@ _KEPT = _EMULATOR / "distances"
 
 
 def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, quiet: bool) -> None:
-    """until_s: monotonic seconds. What there is is kept in the run's folder, also after a Ctrl-C."""
+    """Makes the further measurements. until_s: monotonic seconds. Stores completed results in the run's folder, also
+    after Ctrl-C."""
 
     def over() -> str | None:
         return STOPPED if stopping.asked else SPENT if time.monotonic() >= until_s else None
@@ -72,14 +72,15 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
 
 
 def _silently(done: int, total: int) -> None:
-    """Prints nothing, for --quiet."""
+    """Ignores progress, for --quiet."""
 
 
 def _take(
     points: Sequence[ProfilePoint], folder: Path, form: type[T], take: Callable[[ProfilePoint], T],
     report: Callable[[int, int], None],
 ) -> None:  # fmt: skip
-    """Stores those that are done, also after a Ctrl-C. report: called with the number of points done, and of all."""
+    """Stores completed results, also after Ctrl-C. report: called with the number of completed points, and the
+    total."""
     taken: list[T] = []
     try:
         for done, point in enumerate(points):
@@ -91,7 +92,7 @@ def _take(
 
 
 def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
-    """One point. What went wrong is its reason: it keeps no other from being modelled."""
+    """Returns the modelled cache of one point. A failure becomes its reason and does not affect other points."""
     target = wanted.point.target
     try:
         open_here(ROOT, target, (MISSES,)).close()
@@ -111,8 +112,8 @@ def _unmodelled(wanted: ProfilePoint, reason: str | None) -> Modelled:
 
 
 def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[ProfilePoint]:
-    """Every program that is counted at several sizes, as attribution of its time requires. Another choice is another
-    program."""
+    """Every program that is counted at several sizes, as the attribution of its time requires. Another value of a
+    choice is another program."""
     probes = ground.catalog.probes()
     programs = {}
     for wanted in points:
@@ -126,7 +127,8 @@ def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[Prof
 
 
 def distances(wanted: ProfilePoint, over: Over) -> Distances:
-    """The distances of one point, or why there are none. Once time is over, only stored results are returned."""
+    """The distances of one point, or why there are none. After the end of the time, only stored results are
+    returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     late = over()
@@ -152,7 +154,7 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
 
 
 def _fingerprint(wanted: ProfilePoint) -> str:
-    """Of all that the answer is made of: the program, what it is asked, and what looks at it."""
+    """Returns a fingerprint of all inputs of the answer: program, question, and emulator."""
     of = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
     asked = repr((wanted.point.target, wanted.point.parameters, _LASTS_MS)).encode()
     return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*of, asked))).hexdigest()[:32]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a plan to a run folder: a new run, or one that is resumed."""
+"""Measures a plan into a run folder: a new run, or a resumed one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
 class MeasuredRun(NamedTuple):
-    """Where the run is, and how measuring ended. began: monotonic seconds from which its budget counts."""
+    """A measured run: its folder, and how measuring ended. began: monotonic seconds from which its budget counts."""
 
     folder: Path
     session: Session
@@ -68,8 +68,8 @@ class MeasuredRun(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What to measure, and what was: outcomes and seconds. built_s: paid once, so not part of the budget. later_s: that
-    the answer takes longer than usual, beside other programs."""
+    """The work of a run, and its results: outcomes and seconds. built_s: paid once, so not part of the budget. later_s:
+    extra seconds of the answer because of other programs."""
 
     plan: Plan
     machine: Machine
@@ -85,8 +85,8 @@ def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False,
     limits: Limits | None = None,
 ) -> MeasuredRun:  # fmt: skip
-    """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last,
-    and uses no visit of another run again. limits: a worst value beyond one ends the run."""
+    """Measures a new run. observing: receives its progress. stopping: entered while it measures. in_passing: the run
+    does not become LAST, and reuses no visit. limits: a worst value beyond one ends the run."""
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     earlier = None if in_passing else reused(ready, executables)
@@ -116,7 +116,7 @@ def measured(
 def resumed(
     half: Interrupted, options: Options, observing: Observing, stopping: Stopping, *, limits: Limits | None = None
 ) -> MeasuredRun:
-    """Goes on with it."""
+    """Resumes an interrupted run."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
         # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
@@ -129,7 +129,7 @@ def resumed(
 
 
 class _Eyes(NamedTuple):
-    """What observes a run: its progress, requests to stop, limits, and other activity on the machine."""
+    """The observers of a run: progress, requests to stop, limits, and other activity on the machine."""
 
     observing: Observing
     stopping: Stopping
@@ -158,14 +158,14 @@ def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes:
 
 
 def _tell_conditions(watch: Watch, work: _Work) -> None:
-    """An emulator's time is not this machine's."""
+    """Reports known conditions, unless all points are emulated: an emulator's time is not this machine's."""
     here = [point.probe for point in work.plan.points() if point.target == LOCAL]
     if here:
         tell_worst(watch, work.machine, calls=any(probe.startswith(KERNEL) for probe in here))
 
 
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
-    """started: monotonic seconds from which the time for visits counts."""
+    """Makes the visits and returns the session. started: monotonic seconds from which the time for visits counts."""
     paths = {key: made.path for key, made in work.executables.items()}
     plan = work.plan
     worst = WorstLimits(eyes.limits, plan.probes, work.machine) if eyes.limits else None
@@ -191,7 +191,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
 
 @contextmanager
 def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch | None]:
-    """Has this machine's measuring to itself, if any of it is done here. None where nothing is."""
+    """Holds this machine's lock and watches it, if a point is measured on it; yields None if none is."""
     if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
         yield None
         return
@@ -201,8 +201,8 @@ def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch
 
 @contextmanager
 def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> Iterator[dict[str, Target]]:
-    """Opens every target of the plan and prepares its executables, within the budget; closed afterwards. A target that
-    boots has at most half of the time, where others are measured too."""
+    """Opens every target of the plan, prepares its executables within the budget, and closes it afterwards. A booting
+    target gets at most half of the time if other targets are measured too."""
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
@@ -219,12 +219,13 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> 
 
 
 def _after_start(plan: Plan, began: float) -> Plan:
-    """What it took to get here is part of the budget."""
+    """Returns the plan with a budget reduced by the time since the command began."""
     return msgspec.structs.replace(plan, budget_seconds=_left_s(plan, began))
 
 
 def _left_s(plan: Plan, began: float) -> float:
-    """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
+    """Returns the seconds of the budget left since the command began; at least enough for one look at the cheapest
+    points."""
     least = min(_LEAST_S, _LEAST_SHARE * plan.budget_seconds)
     return max(least, plan.budget_seconds - (time.monotonic() - began))
 
@@ -234,8 +235,9 @@ def _left_s(plan: Plan, began: float) -> float:
 
 @contextmanager
 def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
-    """The address of the first executable that serves on the host, as a probe reads it; empty where none was requested,
-    or none serves. It is started over ssh. Raises Failure where the host cannot be reached, or does not serve."""
+    """Yields the address of the first executable that serves on the host, as a probe reads it; empty if none was
+    requested, or none serves. It is started over ssh. Raises Failure if the host cannot be reached, or does not
+    serve."""
     if not host or not executables:
         yield ""
         return
@@ -256,7 +258,7 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
 
 
 def _served_address(host: str, process: commands.Popen[bytes]) -> str:
-    """ADDRESS,PORT,... from its first two lines, or what came in their place until it ended."""
+    """Returns ADDRESS,PORT,... from the server's first two lines, or its output until it ended."""
     assert process.stdout
     output, deadline = b"", time.monotonic() + _PEER_STARTS_S
     while output.count(b"\n") < 2 and len(output) < _MOST_BYTES:
@@ -301,7 +303,8 @@ class AnalysisJudge:
         return 0.0 if place in known.alternating else known.widths.get(place, 0.0)
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """Of a point whose worst value has a limit: visits to the end of the budget."""
+        """Returns the visits that a point needs. A point whose worst value has a limit is visited to the end of the
+        budget."""
         if convergence.is_counted_out(outcomes, probe):
             return 0.0
         if outcomes and self._worst and self._worst.has(outcomes[0].point):
@@ -315,7 +318,7 @@ class AnalysisJudge:
         return wide_pairs(outcomes, point, self._probes[point.probe], self._known)
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """Of a pair of a study no more than it has, once each of its claims has a verdict."""
+        """Returns the visits that a pair needs. A study's pair needs no more once each of its claims has a verdict."""
         precision, claims = self._known.precision, self._suite.published
         wanted = opposed.visits_wanted(outcomes, pair, self._probes, self._known, precision)
         visits = sum(outcome.point == pair[0] for outcome in outcomes)
@@ -328,8 +331,8 @@ class AnalysisJudge:
         return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
-        """By the first metric that is drawn over a parameter, which is the probe's first; where that is a latency over
-        traffic, by both."""
+        """Returns the sizes that a curve lacks, by the probe's first metric over a parameter; for a latency over
+        traffic, by both metrics."""
         first = probe.metrics[0].name
         traffic = next((metric.name for metric in probe.metrics if metric.means == TRAFFIC), first)
         seen = [(value, self._rows_of(outcomes, probe)) for value, outcomes in sorted(curve.items())]
@@ -341,7 +344,7 @@ class AnalysisJudge:
         return convergence.refine([(value, _undisturbed(row)) for value, row, _ in both], list(grid), intervals)
 
     def _rows_of(self, outcomes: Sequence[Outcome], probe: Probe) -> Mapping[str, Row]:
-        """By metric the row with a number; cached until the next visit."""
+        """Returns the rows with a number, by metric; cached until the next visit."""
         place = outcomes[0].point, len(outcomes)
         if place not in self._rows:
             rows = rows_of_point(list(outcomes), probe, self._known)
@@ -350,7 +353,7 @@ class AnalysisJudge:
 
 
 def _undisturbed(row: Row) -> float:
-    """The least cost, since interference only adds, or the median rate."""
+    """The lowest cost, since interference only adds time, or the median rate."""
     least = row.minimum if row.better == "less" else None
     return (row.median or 0.0) if least is None else least
 

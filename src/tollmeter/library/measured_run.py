@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run folder, read-only. Everything in it is frozen, and derived from its journal."""
+    """A read-only run folder. All its values are immutable, and derived from its journal."""
 
     def __init__(self, folder: Path, index: Index) -> None:
         self.folder = folder
@@ -60,17 +60,17 @@ class Run:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """One metric at one point each, also those without a number, which have a reason."""
+        """Returns all rows, one for each metric and point, including rows without a number, which have a reason."""
         return self.index.rows
 
     @property
     def hierarchy(self) -> tuple[Level, ...]:
-        """Memory as it was measured, nearest first."""
+        """The measured memory levels, nearest first."""
         return self.index.hierarchy
 
     @property
     def opposed(self) -> tuple[Opposed, ...]:
-        """For each pair of an interleaved comparison the ratio of the two; empty without `against`."""
+        """Returns the ratio of each pair of an interleaved comparison; empty without `against`."""
         return self.index.opposed
 
     @property
@@ -80,24 +80,24 @@ class Run:
 
     @cached_property
     def results(self) -> Results:
-        """All of it: descriptions, builds, and every sample of every visit."""
+        """All results: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
 
     def row(
         self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
         **parameters: Value,
     ) -> Row:  # fmt: skip
-        """The row of a probe at these parameters, of its first metric unless named. abi, place (the row's `target`):
-        needed where the run has several. Raises Failure (2) where no row matches, with the nearest names, or several
-        do."""
+        """Returns the row of a probe at these parameters, of its first metric unless named. abi, place (the row's
+        `target`): required if the run has several. Raises Failure (2) if no row matches, with the nearest names, or
+        if several match."""
         return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
 
     def to_json(self) -> bytes:
-        """What `toll show --format json` prints."""
+        """Returns the text that `toll show --format json` prints."""
         return msgspec.json.encode(self.index)
 
     def to_pandas(self, what: str = "rows") -> pd.DataFrame:
-        """A table of `toll export --what` as a data frame. Raises Failure (5) where pandas is not installed."""
+        """Returns a table of `toll export --what` as a data frame. Raises Failure (5) if pandas is not installed."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -106,7 +106,7 @@ class Run:
         return pd.DataFrame.from_records(lines, columns=columns)
 
     def to_arrow(self, what: str = "rows") -> pa.Table:
-        """A table of `toll export --what` as an Arrow table. Raises Failure (5) where pyarrow is not installed."""
+        """Returns a table of `toll export --what` as an Arrow table. Raises Failure (5) if pyarrow is not installed."""
         try:
             import pyarrow as pa
         except ImportError as error:
@@ -121,7 +121,7 @@ class Run:
         return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
     def _repr_html_(self) -> str:
-        """A short table for a notebook, with a link to the page, which is written where there is none yet."""
+        """A short table for a notebook, with a link to the page, which is written if it does not exist."""
         from tollmeter.report import notebook, page
         from tollmeter.report.tables import PAGE
 
@@ -140,20 +140,22 @@ class Run:
 
 
 def _needs(package: str, function: str) -> Failure:
-    """With the command that installs it into this environment: the one of a checkout has no pip of its own."""
+    """Returns a failure with the command that installs the package into this environment; the environment of a checkout
+    has no pip."""
     pip = "pip" if find_spec("pip") else "tollmeter.installer"
     command = shlex.join([sys.executable, "-m", pip, "install", package])
     return Failure(f"{function}() needs {package}: `{command}`", 5)
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
-    """A folder, a run's name, LAST or LAST~1. Raises Failure: 2 if it is no run or a newer one, 5 if damaged."""
+    """Opens a folder, a run's name, LAST or LAST~1. Raises Failure: 2 if it is not a run or is of a newer format, 5 if
+    it is damaged."""
     folder = places.find_run(str(run))
     return Run(folder, open_index(folder))
 
 
 def derive(run: str | Path) -> Run:
-    """The same, with everything made anew from the journal, whatever is kept beside it."""
+    """Derives the run again from its journal, without the stored index."""
     folder = places.find_run(str(run))
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / folder.name
@@ -208,8 +210,8 @@ def measure(
 def compare(
     old: Run | str | Path, new: Run | str | Path, least: float = LEAST_CHANGE, *, machines: bool = False
 ) -> Comparison:
-    """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %. machines: two
-    machines are compared, in time and not in cycles, and no change has a cause."""
+    """Compares all rows that have a number in both runs. least: relative change that matters, 0.01 is 1 %. machines:
+    two machines are compared, in time and not in cycles, and no change has a cause."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
     return compared(before.index, after.index, least, machines=machines)
 
@@ -222,8 +224,9 @@ _KEYWORDS = {"metric": "metric", "abi": "abi", "target": "place"}
 
 
 def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], parameters: Mapping[str, Value]) -> Row:
-    """fields: metric, abi and target of the row; None for any, of metrics for the first. Raises Failure (2): with the
-    nearest names for a name or value that no row has, and with what the rows differ in where several match."""
+    """Returns the row of a probe at these parameters. fields: metric, abi and target of the row; None for any, and for
+    the first metric. Raises Failure (2): with the nearest names for an unknown name or value, and with the
+    differences of the rows if several match."""
     matching = _having(rows, attrgetter("probe"), probe, "probe", "in this run")
     for field, name in fields.items():
         if name is not None:
@@ -261,7 +264,7 @@ def _having(
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[str]:
-    """Each keyword of `Run.row` that selects among the rows, with its values."""
+    """Each keyword of `Run.row` that distinguishes the rows, with its values."""
     values = {keyword: dict.fromkeys(getattr(row, field) for row in rows) for field, keyword in _KEYWORDS.items()}
     for name in dict.fromkeys(name for row in rows for name in row.parameters):
         values[name] = dict.fromkeys(row.parameters.get(name) for row in rows)

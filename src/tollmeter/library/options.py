@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `toll run`, as it was typed, and when. None for what was not typed."""
+"""The command line of `toll run` as it was typed, and its time. None for an option that was not typed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ DEFAULT_BUDGET = "110s"
 
 
 def usual_precision(against: Sequence[str]) -> float:
-    """The precision that is wanted of a row; of a ratio, in an interleaved comparison."""
+    """The default precision of a row, or of a ratio in an interleaved comparison."""
     return RATIO_PRECISION if against else PRECISION
 
 
 class Options(NamedTuple):
-    """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
-    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on."""
+    """The options of a run. began: monotonic seconds. beside: do not wait for another run. all_points: measure all
+    points although the budget is too short for most. trust: suite and ABI files whose commands may be started from
+    now on."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -46,16 +47,16 @@ class Options(NamedTuple):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether what comes before and behind the visits has a priority as they have: beside four busy programs half a
-        second of it takes five, which no budget bounds."""
+        """Returns whether the code before and after the visits runs at the priority of the visits: beside four busy
+        programs half a second of it takes five, which no budget bounds."""
         return self.priority != "normal"
 
 
 class TimeOptions(NamedTuple):
-    """What was typed; None for what was not. prepare, conclude: for all commands, or one for each. allowed: the exit
-    statuses other than 0 of a run that counts; None: all of them. output: null, pipe, inherit, or a file; empty: kept
-    in memory and compared. timeout_s: of one run; 0 for none. metrics: to count beside the time.
-    words: the command line."""
+    """The options of timed commands, as typed; None for an option that was not typed. prepare, conclude: for all
+    commands, or one for each. allowed: exit statuses other than 0 that are accepted; None: all. output: null, pipe,
+    inherit, or a file; empty: kept in memory and compared. timeout_s: of one run; 0 for none. metrics: to count
+    beside the time. words: the command line."""
 
     words: tuple[str, ...] = ()
     warmup: int = 0
@@ -87,7 +88,7 @@ _LONGEST_QUOTED = 60
 
 
 def seconds(text: str, option: str = "--budget") -> float:
-    """30, 30s, 500ms, 2m, 1h. Raises Failure (2)."""
+    """Returns seconds from 30, 30s, 500ms, 2m or 1h. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
     unit = _SECONDS.get(match[2].lower()) if match else None
     asked_s = float(match[1]) * unit if match and unit else 0.0
@@ -113,7 +114,7 @@ def _short(text: str) -> str:
 
 
 def share(text: str, option: str = "--precision") -> float:
-    """3%, 0.5 %. Raises Failure (2)."""
+    """Returns a share from 3% or 0.5 %. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
     if not match or not 0 < float(match[1]) <= 100:
         raise Failure(f"{option} {_short(text)}: expected a percentage above 0 and at most 100, such as 2%")
@@ -127,7 +128,7 @@ def priority_named(text: str) -> Priority:
 
 
 def counters_named(text: str) -> bool:
-    """Whether events are counted beside samples. Raises Failure (2)."""
+    """Returns whether events are counted with samples. Raises Failure (2)."""
     check_known("value of --counters", text, ("on", "off"))
     return text == "on"
 
@@ -145,7 +146,8 @@ def numbers(text: str | None) -> tuple[int, ...]:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Of ABIs or targets. Raises Failure (2) for an empty one: a script's variable that is not set."""
+    """Returns the names of ABIs or targets. Raises Failure (2) for an empty name, as of an unset variable in a
+    script."""
     parts = () if text is None else tuple(part.strip() for part in text.split(","))
     if not all(parts):
         raise Failure(f"{text!r}: a name is missing")
@@ -164,7 +166,7 @@ def text(name: str, value: object) -> str | None:
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:
-    """One text, or several."""
+    """One text, or several, as a tuple."""
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
         raise Failure(f"{name}={value!r}: expected text or a list of texts")
@@ -172,12 +174,12 @@ def texts(name: str, value: object) -> tuple[str, ...]:
 
 
 def joined(name: str, value: object) -> str | None:
-    """Names of ABIs or targets."""
+    """Names of ABIs or targets, joined by commas."""
     return text(name, value) if value is None or isinstance(value, str) else ",".join(texts(name, value))
 
 
 def budget_text(value: object) -> str | None:
-    """A number is one of seconds."""
+    """The text of a budget; a number is in seconds."""
     return f"{value:.3f}s" if isinstance(value, int | float) else text("budget", value)
 
 
@@ -188,7 +190,7 @@ def cpus_text(value: object) -> str | None:
 
 
 def path_of(name: str, value: object) -> Path | None:
-    """None and empty text: not given."""
+    """Returns a path; None for empty text, which means not given."""
     if value is not None and not isinstance(value, str | Path):
         raise Failure(f"{name}={value!r}: expected a path")
     return Path(value) if value else None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other programs make of a budget: how long this process waits for a CPU, and why a run took longer than asked."""
+"""The time of a run beyond its budget: how long this process waits for a CPU, and why the run took longer than
+requested."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _MOST_SHARE, _MOST_S = 0.1, 0.5
 
 
 class CpuTime(NamedTuple):
-    """Seconds that this process had a CPU, and that it was ready to run and had none."""
+    """Seconds that this process ran on a CPU, and seconds that it was ready to run without one."""
 
     had_s: float = 0.0
     waited_s: float = 0.0
@@ -23,12 +24,13 @@ class CpuTime(NamedTuple):
 
     @property
     def slowness(self) -> float:
-        """Wall seconds in which it has a CPU for one; 1 where that is not known."""
+        """Wall seconds per second of CPU time; 1 if unknown."""
         return 1 + self.waited_s / self.had_s if self.had_s > 0 and self.waited_s > 0 else 1.0
 
 
 def cpu_time(proc: Path = PROC) -> CpuTime:
-    """Until now (Documentation/scheduler/sched-stats.rst); zeros where the system does not report it."""
+    """Returns the CPU time until now (Documentation/scheduler/sched-stats.rst); zeros if the system does not
+    report it."""
     with contextlib.suppress(OSError, ValueError):
         had_ns, waited_ns, *_ = map(int, (proc / "self/schedstat").read_text(encoding="ascii").split())
         return CpuTime(had_ns / 1e9, waited_ns / 1e9)
@@ -36,8 +38,8 @@ def cpu_time(proc: Path = PROC) -> CpuTime:
 
 
 def overrun(budget_s: float, measured_s: float, whole_s: float, waited_s: float) -> str:
-    """Why a run took longer than its budget, in a sentence; empty where it did not. measured_s: until its last visit
-    ended; whole_s: until its answer; waited_s: of these, for a CPU."""
+    """Returns why a run took longer than its budget, in a sentence; empty if it did not. measured_s: until its last
+    visit ended; whole_s: until its answer; waited_s: of these seconds, waiting for a CPU."""
     over_s, waited_s = whole_s - budget_s, min(waited_s, whole_s)
     if over_s <= max(_MOST_S, _MOST_SHARE * budget_s):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are: the checkout, what it built, the suites, the runs."""
+"""Locations: the checkout, its builds, the suites, the runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NOTHING_RAN = 6
 
 
 def _runs() -> Path:
-    """The checkout's own folder, or the user's where the checkout cannot be written, or there is none."""
+    """The checkout's own runs folder, or the user's if the checkout cannot be written, or does not exist."""
     shared = ROOT / "runs"
     if root.IS_CHECKOUT and root.may_write(shared):
         return shared
@@ -71,8 +71,8 @@ def sources() -> dict[str, tuple[str, ...]]:
 
 
 def described(names: Sequence[str]) -> dict[str, Probe | None]:
-    """The probes of the sources that one of the names or globs means, as the index has them; None where it has not got
-    them yet. Raises Failure (2) for a name that means none."""
+    """The probes of the sources that match one of the names or globs, by the index; None if the index lacks one. Raises
+    Failure (2) for a name without a match."""
     known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
     for name in names:
         if not any(fnmatchcase(probe, name) for probe in known):
@@ -81,7 +81,7 @@ def described(names: Sequence[str]) -> dict[str, Probe | None]:
 
 
 def built(*, brings: bool = False) -> Catalog:
-    """All that this machine runs by itself. brings: with the libraries that single probes are built with."""
+    """All probes that this machine runs itself. brings: with the libraries of single probes."""
     every = Select(probe="*", abi=tuple(abi.name for abi in _own_abis()))
     return made_ready([], [], ProbeRequest([every], brings=brings))
 
@@ -94,10 +94,10 @@ def made_ready(
     *,
     may_start: bool = True,
 ) -> Catalog:
-    """The requested probes, built and described: for the named ABIs, else for those of the selections; on the named
-    targets, if any. may_start: else what is not built is a gap.
+    """Returns the requested probes, built and described: for the named ABIs, else for the ABIs of the selections; on
+    the named targets, if any. may_start: if false, a probe that is not built is a gap.
 
-    Raises Failure where a name is no target's or no ABI's, or where none of the ABIs can be made ready."""
+    Raises Failure for an unknown target or ABI, or if none of the ABIs can be made ready."""
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
@@ -131,13 +131,12 @@ def made_ready(
 
 
 def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
-    """Those of this CPU that one of the targets could run, if any was named."""
+    """Returns the ABIs of this CPU that one of the named targets could run; all without a named target."""
     return [abi for abi in for_cpu(find(ROOT).abis.values(), platform.machine()) if _has_place(abi, targets)]
 
 
 def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
-    """Those that are made only where they are asked for, that a selection or a counterpart names, and that this CPU
-    and kernel run."""
+    """Returns the optional ABIs that a selection or a counterpart names, and that this CPU and kernel run."""
     selected = {*asked.against, *(name for select in asked.selects for name in select.abi)}
     possible = (abi for abi in find(ROOT).abis.values() if abi.asked_only and abi.name in selected)
     return [abi for abi in possible if is_run_here(abi) and _has_place(abi, targets)]
@@ -153,7 +152,7 @@ def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
 def _install_missing(
     wanted: ProbesByAbi, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries
 ) -> None:
-    """Debian packages, and the libraries that probes are built with, where they are missing."""
+    """Installs missing Debian packages, and missing libraries that probes are built with."""
     stale = [abi for abi in own if abi.name in wanted and lacking(ROOT, abi, wanted[abi.name])]
     install_compilers(ROOT, [abi for abi in stale if abi is own[0] or known_gap(ROOT, abi.name) is None])
     asked = {name: probes for name, probes in wanted.items() if name in named or targets}
@@ -162,7 +161,7 @@ def _install_missing(
 
 
 def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
-    """Raises Failure where nothing of what was named is there, or nothing at all."""
+    """Raises Failure if none of the named ABIs is ready, or no ABI at all."""
     of_named = [failures[abi] for abi in named if abi in failures]
     are_all_named = bool(named) and len(of_named) == len(named)
     causes = of_named if are_all_named else list(failures.values())
@@ -177,7 +176,7 @@ def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str,
 
 
 def _report(failures: Sequence[Failure]) -> None:
-    """The ABIs that lack a compiler in one sentence: its line installs what all of them need."""
+    """Reports the ABIs that lack a compiler in one sentence, with a line that installs the packages of all of them."""
     for failure in failures:
         if not isinstance(failure, NoCompiler):
             notify(failure.sentence)
@@ -186,7 +185,8 @@ def _report(failures: Sequence[Failure]) -> None:
 
 
 def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
-    """A library that cannot be had is reported, also in the rows of its probes. Without a compiler none is of use."""
+    """Installs libraries. A library that is not available is reported, also in the rows of its probes. Without a
+    compiler none is installed."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     missing = libraries.missing(ROOT, sorted(names), wanted)
     abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
@@ -200,7 +200,7 @@ def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
 
 
 def _check_known(abis: Iterable[str]) -> None:
-    """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
+    """Checks the names of ABIs before anything is installed or built. Raises Failure (2) with the nearest names."""
     abis = list(abis)
     readable = find(ROOT, abis)
     known = [*readable.abis, *readable.refused]
@@ -210,8 +210,8 @@ def _check_known(abis: Iterable[str]) -> None:
 
 
 def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Every executable with the places that its ABI's file names and this machine has. Of guests the one that runs all
-    named ABIs, since ABIs are compared by rows of one place; else the ABI's first."""
+    """Returns every executable with the targets that its ABI's file names and this machine has. Of guests, selects the
+    one that runs all named ABIs, since ABIs are compared by rows of one target; else the ABI's first."""
     known = find(ROOT, named).abis
     ways = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
@@ -231,8 +231,8 @@ def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Where a named ABI runs only in a guest, the other named ABIs also run in that guest: ABIs are compared by rows of
-    one place."""
+    """Returns the catalog with all named ABIs in the guest that one of them requires: ABIs are compared by rows of one
+    target."""
     asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
     guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
     joined = {
@@ -243,8 +243,8 @@ def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 
 def report_left_out(loaded: Catalog, suite: Suite) -> None:
-    """Names the probes that a suite would have and that were left out of the build, or that a pattern matches and that
-    do not take its parameters, each with its reason. Where no probe takes them, the plan says so in one line."""
+    """Reports the probes of a suite that were left out of the build, or that match a pattern and do not take its
+    parameters, each with its reason. If no probe takes them, the plan reports it in one line."""
     from tollmeter.plan.points import accepts, several_of  # numpy, which lists do without
 
     named = dict.fromkeys(select.probe for select in suite.select)
@@ -262,7 +262,8 @@ def report_left_out(loaded: Catalog, suite: Suite) -> None:
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
-    """An ABI that a suite names for this CPU, and that was not requested, becomes a row that states it."""
+    """Returns the catalog with a gap for each ABI of this CPU that a suite names and that was not requested; its row
+    states the gap."""
     named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
     own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
     gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
@@ -270,14 +271,15 @@ def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
 
 
 def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
-    """drop: by an ABI's name and target."""
+    """Returns the catalog without some executables. drop: decides by an ABI's name and target."""
     kept = {key: made for key, made in loaded.executables.items() if not drop(key[1], made.target)}
     remaining = {abi for _, abi in kept}
     return msgspec.structs.replace(loaded, executables=kept, abis=tuple(abi for abi in loaded.abis if abi in remaining))
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on those targets that run its ABI; a named ABI without any is a gap. Raises Failure."""
+    """Returns every executable on the targets that run its ABI; a named ABI without a target is a gap. Raises
+    Failure."""
     known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
@@ -300,7 +302,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
 
 
 def opened(names: Iterable[str]) -> dict[str, Target]:
-    """Targets by their names. One that cannot be opened reports it in each of its visits."""
+    """Opens targets by their names. A target that cannot be opened reports it in each of its visits."""
     targets: dict[str, Target] = {}
     for name in names:
         try:
@@ -315,7 +317,8 @@ def suites() -> dict[str, Suite]:
 
 
 def new_folder(suite: str) -> Path:
-    """runs/DATE-SUITE, or with the first free number behind it. Raises Failure (5) where no run can be kept."""
+    """Creates runs/DATE-SUITE, with the first free number appended if it exists. Raises Failure (5) if no run can be
+    stored."""
     if not root.may_write(RUNS):
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
@@ -332,8 +335,8 @@ def new_folder(suite: str) -> Path:
 
 
 def new_journal(out: Path | None, request: Request, first: bytes) -> Journal:
-    """The journal of a new run, in out or a folder of its name. Where another command has begun a run of this name
-    since the request was made, as nodes that share a checkout do, the run gets the next free one. Raises Failure."""
+    """The journal of a new run, in out or in a folder of its name. If another command has since begun a run of this
+    name, as nodes that share a checkout may, the run gets the next free name. Raises Failure."""
     if out is not None:
         return Journal.create(out, request, first)
     while True:
@@ -347,9 +350,10 @@ def new_journal(out: Path | None, request: Request, first: bytes) -> Journal:
 
 
 def find_run(name: str, need: Need = "any", probes: Sequence[str] = ()) -> Path:
-    """A folder, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the runs of one suite. need: the
-    runs that LAST counts, any, of a suite, or of a suite that came to its end with a number. probes: names or globs, of
-    which these runs have one, where some have. Raises Failure (2) with the nearest names."""
+    """Returns a run's folder from a path, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the
+    runs of one suite. need: the runs that LAST counts: any run, runs of a suite, or completed runs of a suite with a
+    number. probes: names or globs; LAST counts runs that contain one, if there are any. Raises Failure (2) with the
+    nearest names."""
     if not name:
         raise Failure(f"a run's name is missing: `{root.typed('list', 'runs')}` lists all runs")
     if last := _LAST.fullmatch(name):
@@ -371,13 +375,13 @@ def _no_run(name: str) -> Failure:
 
 
 def is_run(name: str) -> bool:
-    """Whether a folder or a run has this name."""
+    """Returns whether a folder or a run has this name."""
     return any((place / name / JOURNAL).exists() for place in (Path(), RUNS, ROOT / "runs"))
 
 
 def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names of runs, and what names rows behind them: from the first word on that is a glob, NAME=VALUE, or of a
-    probe's form while no run has that name."""
+    """Returns the names of runs, and the words that select rows after them. The words begin at the first glob,
+    NAME=VALUE, or probe-like name that is no run."""
     for place, word in enumerate(given):
         if ({*"*?[="}.intersection(word) or _PROBE.fullmatch(word)) and not is_run(word):
             return list(given[:place]), list(given[place:])
@@ -385,8 +389,8 @@ def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _last(name: str, need: Need, suite: str, before: int, probes: Sequence[str]) -> Path:
-    """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs. Says which run it
-    is, and why it is not a younger one."""
+    """Returns the run that LAST means. suite: its name, `time` for commands, or the typed probes and globs. Prints
+    which run it is, and why younger runs do not count."""
     fit, others, is_any = list[Path](), dict[Path, str](), False
     for folder in _youngest_first():
         is_any = True
@@ -419,7 +423,7 @@ def _last(name: str, need: Need, suite: str, before: int, probes: Sequence[str])
 
 
 def _youngest_first() -> Iterator[Path]:
-    """The run that LAST leads to, wherever that is, then those that are not younger."""
+    """Yields the run that LAST's link points to, in any folder, then the runs that are not younger."""
     link = next((place / LAST for place in (RUNS, ROOT / "runs") if (place / LAST / JOURNAL).exists()), None)
     last, ended = (link.resolve(), (link / JOURNAL).stat().st_mtime) if link else (None, inf)
     if last:
@@ -433,7 +437,7 @@ def _youngest_first() -> Iterator[Path]:
 
 
 def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
-    """Why a run is not meant, as a sentence's part; empty where it is."""
+    """Returns why a run is not meant, as a sentence's part; empty if it is."""
     if need == "any" and not suite and not probes:
         return ""
     try:
@@ -454,7 +458,7 @@ def _unended(folder: Path) -> str:
 
 
 def _asks_for(request: Request, probes: Sequence[str]) -> bool:
-    """Whether its suite selects one of these names or globs, itself by a name or a glob."""
+    """Returns whether a run's suite selects one of these names or globs, by a name or a glob."""
     selected = [select.probe for select in request.suite.select]
     return any(fnmatchcase(one, other) or fnmatchcase(other, one) for one in selected for other in probes)
 
@@ -466,12 +470,13 @@ def _suite_of(folder: Path) -> str:
 
 
 def run_folders() -> list[Path]:
-    """The person's runs and those of the checkout, the oldest first. Of two with one name the person's is meant."""
+    """Returns the user's runs and those of the checkout, the oldest first. Of two runs with one name, the user's is
+    returned."""
     return [place / name for place, name in run_places()]
 
 
 def run_places() -> list[tuple[Path, str]]:
-    """The same as folder and name: 10,000 paths take as long to make as all else that a list of some of them needs."""
+    """Returns runs as folder and name: making 10,000 paths takes as long as the rest of listing some of them."""
     ended = {name: (moment, place) for place in (ROOT / "runs", RUNS) for name, moment in _journals(place).items()}
     return [
         (place, name) for _, name, place in sorted((moment, name, place) for name, (moment, place) in ended.items())
@@ -479,7 +484,8 @@ def run_places() -> list[tuple[Path, str]]:
 
 
 def runs_below(folders: Iterable[Path]) -> list[Path]:
-    """The runs that are these folders or stand in them, the oldest first. A run that is named twice is one."""
+    """Returns the runs that are these folders or lie in them, the oldest first. A run that is named twice is returned
+    once."""
     ended: dict[Path, float] = {}
     for folder in folders:
         if (folder / JOURNAL).is_file():
@@ -491,7 +497,7 @@ def runs_below(folders: Iterable[Path]) -> list[Path]:
 
 
 def _journals(place: Path) -> dict[str, float]:
-    """When the journal of each run in a folder was written last, by the run's name."""
+    """Returns the modification time of each run's journal in a folder, by the run's name."""
     ended = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(place):  # noqa: PTH208  a Path of each of 10,000 takes longer than their journals
@@ -512,5 +518,5 @@ def remember(folder: Path) -> None:
 
 
 def shown(path: Path) -> Path:
-    """As a person here would write it."""
+    """Returns the path in the form that a user would type here."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From command words to a plan: the request, the built probes, the machine, and the history of its earlier runs."""
+"""Makes a plan from command words: the request, the built probes, the machine, and the history of its earlier runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ LONGEST_FOLDER = 1000
 
 
 class Prepared(NamedTuple):
-    """built_s: what it took to build what was named, once. slowness: wall seconds that a second on a CPU took."""
+    """A prepared run. built_s: seconds to build the named probes, once. slowness: wall seconds for one second of CPU
+    time."""
 
     request: Request
     catalog: Catalog
@@ -76,7 +77,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
-    """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
+    """Decides everything that precedes the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
     before = cpu_time()
     check_seed(options.seed)
     warn_of_killed()
@@ -133,22 +134,22 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
 
 
 def _check_no_run(against: Iterable[str]) -> None:
-    """Before anything is built for a word that can be no name."""
+    """Raises Failure, before anything is built, for an --against word that names a run."""
     for word in against:
         if "=" not in word and ("/" in word or (Path(word) / JOURNAL).is_file()):
             raise Failure(f"--against {word}: expected NAME=VALUE, an ABI or a probe; 'toll compare' compares runs")
 
 
 def _check_comparable(plan: Plan) -> None:
-    """Before anything is measured for a comparison that can have no ratio."""
+    """Raises Failure, before anything is measured, for a comparison that can have no ratio."""
     for point, other in plan.against.items() if plan.is_of_pairs else ():
         if not in_common(plan.probes[point.probe], plan.probes[other.probe]):
             raise Failure(f"--against {other.probe}: none of its timed metrics has a name or unit of {point.probe}")
 
 
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
-    """The request with this machine's earlier runs, which the numbers use. probes: those whose rows are requested. A
-    width that no core has, of a run whose visits had hardly any of their CPU, is left out."""
+    """Returns the request with this machine's earlier runs, on which the numbers depend. probes: probes whose rows are
+    requested. An impossible width, from a run whose visits got little CPU time, is left out."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -172,7 +173,7 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
 
 
 def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
-    """The least that any row of these probes took in an earlier run on this kind of CPU, whatever its kernel."""
+    """Returns the lowest cycles of these probes' rows in earlier runs on this kind of CPU, with any kernel."""
     least: dict[str, float] = {}
     for run in recall(places.RUNS, machine):
         for name, cost in run.rows.items():
@@ -183,8 +184,8 @@ def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
 
 
 def private_bytes(machine: Machine) -> int:
-    """Data that surely fit into private caches: half of the last cache but one, since pages at random overfill a part
-    of its sets; 0 where it is not known."""
+    """Bytes that certainly fit into private caches: half of the last private cache, since random pages overfill a part
+    of its sets; 0 if unknown."""
     sizes = [*machine.data_sizes().values()]
     return sizes[-2] // 2 if len(sizes) > 1 else 0
 
@@ -199,8 +200,8 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 
 
 def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
-    """The request that says which points it leaves out; and the estimate that is printed before the run: that the
-    budget is too short for most points, what is measured in it, and which of the usual budgets suffices."""
+    """Returns the request with the points that it leaves out, and the estimate that is printed before the run: that the
+    budget is too short for most points, which points are measured in it, and which usual budget suffices."""
     long = (seconds for seconds in BUDGETS_S if _leaves(request, seconds) >= plan.asked_s)
     enough_s = next(long, 3600 * (ceil(plan.asked_s / 3600) + 1))
     points = len(plan.points())
@@ -221,12 +222,12 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
 
 
 def _leaves(request: Request, budget_seconds: float) -> float:
-    """Seconds that another budget leaves for visits."""
+    """Seconds for visits under another budget."""
     return seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget_seconds))
 
 
 def _fewer_words(plan: Plan) -> str:
-    """Of one probe, its typical values in place of what is swept."""
+    """Returns words for a smaller request: a single probe at its typical values in place of a sweep."""
     (select, *more) = plan.suite.select
     probe = plan.probes.get(select.probe)
     if more or probe is None:
@@ -238,7 +239,7 @@ def _fewer_words(plan: Plan) -> str:
 
 
 def folder_for_files(folder: Path) -> Path:
-    """Raises Failure (2) for what no probe could make a file in."""
+    """Returns the scratch folder. Raises Failure (2) if no probe can create a file in it."""
     path = folder.resolve()
     if not path.is_dir():
         raise Failure(f"--folder {folder}: there is no such folder")
@@ -250,14 +251,14 @@ def folder_for_files(folder: Path) -> Path:
 
 
 def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:
-    """What was typed, else what the run had before, else what the suite needs, else the usual."""
+    """Returns the budget in seconds: as typed, else that of the earlier run, else the suite's, else the default."""
     if options.budget is None and before is not None:
         return before
     return seconds(options.budget or suite.budget or DEFAULT_BUDGET)
 
 
 def seconds_for_visits(request: Request) -> float:
-    """Seconds for visits, less those for the profiles and looks that the suite wants after them."""
+    """Returns the seconds for visits, without the seconds for the suite's profiles and further measurements."""
     suite = request.suite
     looks = bool(suite.profile or suite.modelled or suite.worth)
     return for_measuring(request.budget_seconds) * (1 - _LOOKING_SHARE * looks)
@@ -269,13 +270,14 @@ def for_measuring(budget_seconds: float) -> float:
 
 
 def finishing_later_s(budget_seconds: float, slowness: float) -> float:
-    """Seconds that analysis and report take beyond what `for_measuring` leaves them. slowness: as of Prepared."""
+    """Returns the extra seconds of analysis and report beyond the reserve of `for_measuring`. slowness: as in
+    Prepared."""
     return (budget_seconds - for_measuring(budget_seconds)) * max(0.0, _USUALLY_FINISHING * slowness - 1)
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -> tuple[Machine, ClockReading]:
     """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order. until_s:
-    monotonic seconds at which a target that boots is no longer waited for."""
+    monotonic seconds at which waiting for a booting target ends."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
         place = places.opened([name])[name]
@@ -296,7 +298,8 @@ def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -
 
 
 def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
-    """By place, the hardware's first: an executable of each ABI, since a place may run one and not another."""
+    """Returns for each target one executable of each ABI, the hardware's target first, since a target may run only some
+    ABIs."""
     by_place: dict[str, dict[str, str]] = {}
     for made in sorted(catalog.executables.values(), key=lambda made: catalog.abis.index(made.build.abi)):
         for name in (made.target, *made.also):
@@ -328,7 +331,7 @@ def sealed_head(machine: Machine, clock: ClockReading, probes: Iterable[Probe], 
 
 
 def described(probes: Iterable[Probe], builds: Iterable[Build]) -> list[dict[str, object]]:
-    """As records of a journal."""
+    """Returns descriptions and builds as records of a journal."""
     return [
         *({"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(probe)} for probe in probes),
         *({"k": "build", **msgspec.to_builtins(build)} for build in builds),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the index of the probes, from those built for this machine's first ABI: `make index`."""
+"""Prints the index of the probes, from the probes built for this machine's first ABI: `make index`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: points run under a sampler and stored beside the journal. Addresses are resolved to functions at once,
-since the executable of that time is not kept.
+"""Profiles: points run under a sampler and stored in the run's folder. Addresses are resolved to functions immediately,
+since the executable is not kept.
 
-They are taken in short slices, each a process, interleaved over all points, so that another workload affects all of
-them. The slices of one state of the core are merged, the same state for all points; all slices, if no state has
+Profiles are taken in short slices, each a process, interleaved over all points, so that another workload affects all of
+them. The slices of one state of the core are merged, one state for all points; all slices are merged if no state has
 enough."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Over = Callable[[], str | None]
 
 
 class Sampled(Record, frozen=True):
-    """One `profile` record."""
+    """A `profile` record."""
 
     source: str
     hits: tuple[tuple[int, int], ...] = ()
@@ -67,13 +67,13 @@ class Sampled(Record, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the kernel was sampled too, by a sampler that could."""
+        """Returns whether the kernel was sampled too, by a sampler that could."""
         return self.sees_kernel or self.source != PERF
 
 
 class Slice(NamedTuple):
-    """last: its last record, which has what holds for all; hits: how often each address was met, in the program and in
-    the kernel."""
+    """A slice of a profile. last: its last record, which applies to the whole slice; hits: number of samples at each
+    address, in the program and in the kernel."""
 
     last: Sampled
     work: Work
@@ -82,8 +82,8 @@ class Slice(NamedTuple):
 
     @property
     def own_ns(self) -> float:
-        """The program's own time: the sum of perf's periods, whose clock stops while another task runs. Without
-        permission to look into the kernel some samples are missing, and it is the wall time."""
+        """Returns the program's own time in ns: the sum of perf's periods, whose clock stops while another task runs.
+        Without permission to sample the kernel some samples are missing, and the wall time is returned."""
         if not self.last.sees_kernel:
             return self.last.ns
         return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)
@@ -102,7 +102,7 @@ class _ProfiledVisit(Record, frozen=True):
 
 
 class ProfilePoint(NamedTuple):
-    """One point, and the executable that it is a point of."""
+    """A point with its executable."""
 
     point: Point
     executable: Executable
@@ -112,7 +112,7 @@ class ProfilePoint(NamedTuple):
 
 
 def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
-    """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
+    """Raises Failure with a reason where there is none, OSError if the executable cannot be started."""
     target = wanted.point.target
     if target.startswith("qemu-user:"):
         open_here(places.ROOT, target, ("profile.so",)).close()  # makes both plugins
@@ -125,7 +125,8 @@ def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
 
 
 def read_profile(ended: Ended) -> tuple[Sampled, Work]:
-    """The last record of a profile, and what an operation is. Raises Failure with a reason where there is none."""
+    """Returns the last record of a profile, and the work of an operation. Raises Failure with a reason if there is
+    none."""
     lines = list(find_lines(ended.output))
     records = _read(lines, "profile", Sampled)
     troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
@@ -143,8 +144,8 @@ def _read(lines: Sequence[RecordLine], kind: str, form: type[T]) -> list[T]:
 
 @dataclass(eq=False)
 class _Point:
-    """What there is of one. reasons: why slices of it are missing. parts: of each slice the share of its looks that saw
-    the core contended; None where nothing was seen."""
+    """The slices of one point. reasons: why slices are missing. parts: contended share of each slice's width readings;
+    None without readings."""
 
     wanted: ProfilePoint
     slices: list[Slice] = field(default_factory=list)
@@ -159,7 +160,8 @@ class _Point:
 
 
 class InterleavedProfiles:
-    """sampling: for how long each point. widths: of the whole core, as earlier runs saw it."""
+    """Profiles taken in interleaved slices. sampling: seconds for each point. widths: of the uncontended core, from
+    earlier runs."""
 
     def __init__(
         self, wanted: Sequence[ProfilePoint], sampling: ProfileRequest, widths: Mapping[Place, float] = {}
@@ -170,7 +172,8 @@ class InterleavedProfiles:
         self._sampling, self._turns = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
     def take(self, report: Report, over: Over = lambda: None) -> None:
-        """Takes half as many rounds again for points that lack slices, if a state then has enough slices of all."""
+        """Takes half as many further rounds for points that lack slices, if some state then has enough slices of all
+        points."""
         for number, point in enumerate(self._counted, start=1):
             if over():
                 return
@@ -203,7 +206,7 @@ class InterleavedProfiles:
         return [point for point in points if sum(is_of(part, best) for part in point.parts) < LEAST_SLICES]
 
     def profiles(self) -> list[Profile]:
-        """Of what was taken until now; a point of which there is nothing has a reason."""
+        """Returns the profiles of all slices so far; a point without a slice has a reason."""
         seen = self._with_parts()
         state = common_state([point.parts for point in seen])
         symbols_of = cache(Symbols)
@@ -217,7 +220,7 @@ class InterleavedProfiles:
         return profiles
 
     def _with_parts(self) -> list[_Point]:
-        """The sampled points that have slices, with the parts of these."""
+        """Returns the sampled points with the contended shares of their slices."""
         points = [point for point in self._sampled if point.slices]
         by_place: dict[Place, list[_Point]] = defaultdict(list)
         for point in points:
@@ -252,7 +255,7 @@ def _kernel() -> KernelSymbols:
 
 
 def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tuple[Share, ...]:
-    """Addresses as functions, with the functions that the compiler put into each; the kernel's are in one share."""
+    """Returns addresses as functions, with the functions inlined into each; the kernel's form one share."""
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
     by_slice = []
     for part in slices:
@@ -277,7 +280,7 @@ def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tup
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
-    """The points of the words, else typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
+    """Returns the points of the words, or typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
     catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
     suite = suite_of_words(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
@@ -290,7 +293,7 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
 
 
 def wanted_by(selects: Iterable[Select], ground: Ground) -> list[ProfilePoint]:
-    """The points of some selections that are built here, each once."""
+    """The built points of some selections, each once."""
     points = dict.fromkeys(point for select in selects for point in resolve(select, ground).points)
     return [ProfilePoint(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
 
@@ -304,8 +307,8 @@ def profile_suite(
     *,
     over: Over = lambda: None,
 ) -> None:
-    """Takes the profiles of a suite and stores them in the run's folder; after a Ctrl-C stores those that are taken.
-    seconds: of each. report: called with the progress. widths: of the uncontended core, from earlier runs."""
+    """Takes the profiles of a suite and stores them in the run's folder; after Ctrl-C stores the completed profiles.
+    seconds: for each profile. report: called with the progress. widths: of the uncontended core, from earlier runs."""
     turns = InterleavedProfiles(wanted, ProfileRequest(round(1000 * seconds)), widths)
     try:
         turns.take(report, over)
@@ -314,13 +317,14 @@ def profile_suite(
 
 
 def take_all(wanted: Sequence[ProfilePoint], sampling: ProfileRequest) -> list[Profile]:
-    """A profile of each. What went wrong with one is its reason, and keeps no other from being taken."""
+    """Returns a profile of each point. A failure becomes the profile's reason and does not affect other points."""
     turns = InterleavedProfiles(wanted, sampling)
     turns.take(lambda _: None)
     return turns.profiles()
 
 
 def lines_of(words: Sequence[str]) -> Met:
-    """How often each line of a probe's sources ran, at typical values unless the words name others. Raises Failure."""
+    """Returns how often each line of a probe's sources ran, at typical values unless the words name others. Raises
+    Failure."""
     wanted = points_of(words, (), ())[0]
     return Symbols(Path(wanted.executable.path)).met(sampled(wanted, ProfileRequest(1000)).hits)

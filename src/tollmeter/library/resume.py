@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the journals of earlier runs already hold: of an interrupted run, which is resumed; and of the machine's default
-run of the last hour, for a study that asks for the same points, whose own budget is then left for what only it asks.
+"""Reuse of earlier journals: of an interrupted run, which is resumed; and of the machine's default run of the last
+hour, for a study that requests some of its points, whose budget is then left for the other points.
 
-A visit of another run is used again as it stands in its journal, if machine, kernel and boot are the same, the
-executable is the same to the byte, and the priority that was asked for is."""
+A visit of another run is reused unchanged if machine, kernel and boot are equal, the executable is identical, and the
+requested priority is equal."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ MOST_AGE_S = 3600.0
 
 
 class Interrupted(NamedTuple):
-    """A run that was interrupted, or whose budget was spent, with what is still to be done of it. done, session: what
-    was measured, and how it ended."""
+    """An interrupted run, or one whose budget was spent, with the remaining work. done, session: its visits, and how it
+    ended."""
 
     folder: Path
     request: Request
@@ -58,8 +58,8 @@ class Interrupted(NamedTuple):
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
     """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
-    2 if it is no run, requests more than it states, or names an untyped target; 5 if this machine or the build differs
-    from the run's."""
+    2 if it is not a run, requests more than its suite states, or names a target that was not typed; 5 if this
+    machine or the build differs from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,
@@ -99,8 +99,8 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
 
 
 def _check_untrusted(folder: Path, request: Request, options: Options) -> None:
-    """A run's folder may come from anybody: places that it names must be typed as well, and commands of workloads come
-    from this checkout's suites. Raises Failure (2)."""
+    """Raises Failure (2) unless paths that a run's folder names were typed again, and commands of workloads come from
+    this checkout's suites. The folder may come from an untrusted source."""
     own = str(folder_for_files(options.folder)) if options.folder else ""
     typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
     if typed != (_elsewhere(request.targets), request.peer, request.folder):
@@ -125,7 +125,8 @@ def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_visibly_another(machine: Machine) -> bool:
-    """By host and kernel, as a probe reports them. The system may refuse to name them."""
+    """Returns whether the run is from another machine, by host and kernel as a probe reports them. The system may
+    refuse to name them."""
     try:
         here = os.uname()
     except OSError:
@@ -137,7 +138,8 @@ def _is_visibly_another(machine: Machine) -> bool:
 
 
 class Reused(NamedTuple):
-    """streams: as they stand in the other journal; outcomes: what they say. minutes: since that run ended."""
+    """Reused visits. streams: unchanged from the other journal; outcomes: their content. minutes: since that run
+    ended."""
 
     run: str
     minutes: float
@@ -155,7 +157,8 @@ class Reused(NamedTuple):
 
 
 def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> Reused | None:
-    """None for a run of no study, and where no default run of the last hour has anything of it."""
+    """Returns the visits to reuse; None unless the run is of a study and a default run of the last hour has some of its
+    points."""
     for folder in _recent() if ready.request.suite.published else ():
         try:
             earlier = _of_run(folder, ready, executables)

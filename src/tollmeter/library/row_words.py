@@ -20,7 +20,7 @@ EVERY = "*"
 
 
 def probes_named(words: Sequence[str]) -> list[str]:
-    """The names and globs of probes among these words."""
+    """Returns the names and globs of probes among these words."""
     return [word.name for word in named_rows(words) if word.name != EVERY]
 
 
@@ -35,8 +35,8 @@ def named_rows(words: Sequence[str]) -> list[Word]:
 
 
 def selected(results: Results, words: Sequence[str]) -> Results:
-    """The part of a run that the words name, with the numbers of the whole run; without words the run. Raises Failure
-    (2) for a word that names no row, with the nearest names."""
+    """The part of a run that the words select, with the numbers of the whole run; without words the run. Raises Failure
+    (2) for a word that selects no row, with the nearest names."""
     named, machine = named_rows(words), results.index.machine
     if not named:
         return results
@@ -58,7 +58,7 @@ def selected(results: Results, words: Sequence[str]) -> Results:
 
 
 def is_named(probe: str, parameters: Mapping[str, Value], words: Sequence[Word], machine: Machine) -> bool:
-    """Whether one of the words names a row of this probe and these parameters. 16KiB means 16384."""
+    """Returns whether one of the words selects a row of this probe and these parameters. 16KiB means 16384."""
     return any(
         fnmatchcase(probe, word.name)
         and all(
@@ -79,7 +79,8 @@ def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
 
 
 def no_row(word: Word, rows: Sequence[Row], place: str) -> Failure:
-    """Why the word names none of the rows, with the nearest names. place: where they are, as in `in this run`."""
+    """Returns why the word names none of the rows, with the nearest names. place: where they are, as in `in this
+    run`."""
     of_probe = [row for row in rows if fnmatchcase(row.probe, word.name)]
     if not of_probe:
         return unknown("probe", word.name, sorted({row.probe for row in rows}), place=place)

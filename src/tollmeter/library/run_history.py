@@ -29,8 +29,8 @@ LEVEL = "memory.level"
 
 
 class History(NamedTuple):
-    """runs: how many could be read. labels: what the first screen calls a row, of rows that stand there.
-    usual: without words the rows of the youngest run's first screen, in its order."""
+    """The rows of several runs. runs: number of readable runs. labels: first-screen names of rows. usual: without
+    words, the rows of the youngest run's first screen, in its order."""
 
     runs: int
     readings: tuple[SeriesPoint, ...]
@@ -39,8 +39,8 @@ class History(NamedTuple):
 
 
 def run_folders(named: Sequence[Path], most: int) -> list[Path]:
-    """The youngest of the named runs and of those in named folders, by default of `toll list runs`; the oldest first.
-    Raises Failure (2)."""
+    """Returns the youngest of the named runs and of the runs in named folders, by default of `toll list runs`; the
+    oldest first. Raises Failure (2)."""
     every = [(run.parent, run.name) for run in places.runs_below(named)] if named else places.run_places()
     if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
@@ -51,8 +51,9 @@ def run_folders(named: Sequence[Path], most: int) -> list[Path]:
 
 
 def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
-    """words: as of `toll run`; none for the tolls and the levels of memory. A run that cannot be read is named and left
-    out. Raises Failure: 2 for a word that no run has, with the nearest names; 5 where no run can be read."""
+    """Returns the history of rows. words: as for `toll run`; without words, the tolls and the memory levels. An
+    unreadable run is reported and left out. Raises Failure: 2 for a word that no run has, with the nearest names; 5
+    if no run can be read."""
     selected = named_rows(words)
     # Without words the rows of the tolls are read, else those of probes by a glob.
     glob = None if not selected else selected[0].name if len(selected) == 1 else EVERY
@@ -78,7 +79,7 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
 
 
 def _first_screen(folders: Sequence[Path]) -> list[Key]:
-    """The best known tolls of the youngest run that has some."""
+    """The best known tolls of the youngest run with tolls."""
     for folder in reversed(folders):
         with contextlib.suppress(Failure, OSError):
             tolls = best_known(open_run(folder))
@@ -88,7 +89,7 @@ def _first_screen(folders: Sequence[Path]) -> list[Key]:
 
 
 def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:
-    """The oldest first."""
+    """Excerpts of runs, the oldest first."""
     excerpts = []
     with Counting("reading runs") as counting:
         for number, folder in enumerate(folders, 1):
@@ -108,7 +109,7 @@ def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source,
 
 
 def _excerpt(folder: Path, probes: str | None) -> Excerpt:
-    """From the index that the run keeps; where that is of another version or none, the run is derived again."""
+    """Returns the rows of a run from its stored index; derives them if the index is missing or of another version."""
     kept = load_excerpt(folder, probes)
     if kept is not None:
         return kept
@@ -125,7 +126,7 @@ def _excerpt(folder: Path, probes: str | None) -> Excerpt:
 
 
 def _moment(text: str) -> datetime:
-    """A time without a zone is taken for UTC; what is none comes first."""
+    """Returns the time of a run. A time without a zone is UTC; an invalid time is first."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -142,7 +143,7 @@ def _toll_key(probe: str, abi: str, target: str, metric: str, parameters: dict[s
 
 
 def _level_rows(levels: Sequence[Level]) -> Iterator[Row]:
-    """Size, latency and read rate of each level of the memory, where they have intervals."""
+    """Yields size, latency and read rate of each memory level, if they have intervals."""
     for level in levels:
         if level.few_samples:
             continue

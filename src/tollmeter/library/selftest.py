@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The self-test: plants faults into copies of real probes, measures them as any run does, and reports what detects
+"""The self-test: plants faults into copies of real probes, measures them as any run does, and reports the detection of
 each."""
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ while time.monotonic() < end and os.path.exists("/proc/{parent}"):
 
 
 class CaughtPlant(NamedTuple):
-    """name, planted: of the lie. outcome: `caught` for its own reason, `caught otherwise`, `passed` or `not measured`.
-    by: the sentence."""
+    """The result of one planted fault. name, planted: of the fault. outcome: `caught` for its own reason, `caught
+    otherwise`, `passed` or `not measured`. by: the sentence."""
 
     name: str
     planted: str
@@ -65,7 +65,8 @@ class CaughtPlant(NamedTuple):
 
 
 def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
-    """Each result as it is known. Raises Failure: 5 if nothing can be built, 1 if honest probes are caught."""
+    """Yields each result when it is known. Raises Failure: 5 if nothing can be built, 1 if an unmodified probe is
+    rejected."""
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)
@@ -81,7 +82,7 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
 
 
 def judged(lie: Lie, results: Results) -> CaughtPlant:
-    """results: of a run that measured it."""
+    """Returns the result of a fault. results: of a run that measured it."""
     caught = lie.seen(results)
     if not caught.measured:
         return CaughtPlant(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
@@ -94,7 +95,8 @@ def judged(lie: Lie, results: Results) -> CaughtPlant:
 
 
 def _plant(tree: Path, lies: Sequence[Lie]) -> None:
-    """A checkout with nothing in it but the lies and what is measured beside them, built for this machine's own ABI."""
+    """Creates a checkout with only the planted faults and the probes measured with them, built for this machine's own
+    ABI."""
     abi, compiler = _own_abi()
     (tree / "probes").mkdir(parents=True)
     for name in ("Makefile", "probes/probes.mk"):
@@ -150,7 +152,7 @@ def _measured(
     tree: Path, folder: Path, selects: list[Select], seconds: float, stopping: Stopping, *,
     priority: Priority = "real-time", precision: float = _SOON_REACHED,
 ) -> Results:  # fmt: skip
-    """As any run is."""
+    """Measures a selection as any run does, and returns its results."""
     built = catalog.load(tree / "build", platform.machine())
     machine, clock = machine_of(built, ())
     request = Request(
@@ -175,8 +177,8 @@ def _check_honest(results: Results) -> None:
 
 
 def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> CaughtPlant:
-    """A program on every CPU, which takes it in turns with the loop: the samples in which it ran are discarded. Without
-    a clock of the scheduler's delays the finding names them."""
+    """Runs a program on every CPU, which alternates with the loop: the samples in which it ran are discarded. Without
+    scheduler delays as evidence, the finding names them."""
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))
@@ -193,7 +195,8 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> CaughtP
 
 @contextlib.contextmanager
 def _neighbour(cpu: int) -> Iterator[None]:
-    """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
+    """Starts a busy process outside this process's family, as another user's would be. It ends with this process, or by
+    itself soon after."""
     script = _SPIN.format(parent=os.getpid(), cpu=cpu)
     words = ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh", sys.executable, "-I", "-c", script]
     started = commands.run("checkout", words, capture_output=True, check=True, text=True)
@@ -205,7 +208,8 @@ def _neighbour(cpu: int) -> Iterator[None]:
 
 
 def _contradicted(untruth: Untruth, folder: Path) -> CaughtPlant:
-    """Of a copy of the journal in which one visit says something else, with right checksums."""
+    """Returns the result of a journal fault, from a copy of the journal in which one visit is changed, with right
+    checksums."""
     path = folder / NAME
     content = path.read_bytes()
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of this machine in its browser: a list, and each run's page, renewed while it is measured.
+"""Serves the runs of this machine to its browser: a list, and each run's page, updated during measuring.
 
-It listens on the loopback only, requires the token of its address, and only reads. A page loads nothing else."""
+It listens on the loopback only, requires the token of its address, and only reads. A page loads no other resource."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call
 
 
 class Server(ThreadingHTTPServer):
-    """token: the first part of every path. Pages and the list of them are made one at a time, since msgspec learns its
-    forms in one thread, and pages are kept until their journal has grown, or is written no more."""
+    """The server. token: first part of every path. Pages and their list are made one at a time, since msgspec learns
+    its types in one thread, and are cached until their journal grows or ends."""
 
     daemon_threads = True
 
     def __init__(self, port: int, token: str | None = None) -> None:
-        """Raises Failure (5) where the port is taken."""
+        """Raises Failure (5) if the port is taken."""
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
         self._lists: dict[int, bytes] = {}
         self._kept: dict[tuple[Path, ...], tuple[list[tuple[float, bool]], bytes]] = {}
@@ -59,7 +59,8 @@ class Server(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def page(self, *folders: Path) -> bytes:
-        """The page of a run as it is now, or of two. Raises Failure where one cannot be read, or nothing is of both."""
+        """Returns the present page of a run, or of two runs. Raises Failure if one cannot be read, or if they share no
+        chart."""
         from tollmeter.report import overlay, page
 
         stamps = [((folder / NAME).stat().st_mtime, _is_measured(folder)) for folder in folders]
@@ -76,7 +77,7 @@ class Server(ThreadingHTTPServer):
         return kept[1]
 
     def listed(self, every: Sequence[tuple[Path, str]], begin: int) -> bytes:
-        """The lines of a part of all runs. While a page is made it is the list that was shown last."""
+        """Returns the lines of a range of all runs. While a page is being made, returns the previous list."""
         if self._making.acquire(blocking=begin not in self._lists):
             try:
                 self._lists[begin] = _list_of_runs(every, begin).encode()
@@ -86,7 +87,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD; every other method is refused by the base class (501)."""
+    """Answers GET and HEAD; the base class refuses every other method (501)."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -95,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """`/TOKEN/` is the list, `/TOKEN/NAME` a run, `/TOKEN/?run=A&run=B` two that were ticked in the list."""
+        """Serves `/TOKEN/`, the list; `/TOKEN/NAME`, a run; `/TOKEN/?run=A&run=B`, two runs that were ticked in the
+        list."""
         asked = urlsplit(self.path)
         token, _, name = asked.path.lstrip("/").partition("/")
         ticked = parse_qs(asked.query).get("run", [])
@@ -115,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _list(self, begin: str) -> None:
-        """Of the newest runs, or those that follow as many."""
+        """Sends the list of the newest runs, or the next range of it."""
         every = places.run_places()[::-1]
         first = int(begin) // LISTED * LISTED if begin.isascii() and begin.isdigit() and len(begin) < 9 else 0
         folders = [place / name for place, name in every[first : first + LISTED]]
@@ -123,12 +125,13 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.OK, listed, KIND, is_renewed=any(map(_is_measured, folders)))
 
     def _is_own_host(self) -> bool:
-        """A page elsewhere could give a name of its own to this address, and ask in the person's name."""
+        """Returns whether the request names this server's address. A page elsewhere could resolve its own name to this
+        address and send requests as the user."""
         port = self.server.server_port
         return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
 
     def _runs(self, *names: str) -> None:
-        """The page of one run, or of two."""
+        """Sends the page of one run, or of two."""
         known = {name: place / name for place, name in places.run_places() if name in names}
         unknown = set(names) - set(known)
         if unknown:
@@ -161,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: the person sees the browser, and the token stays out of logs."""
+        """Logs nothing: the browser shows the result, and the token stays out of logs."""
 
 
 def _is_measured(folder: Path) -> bool:
@@ -169,7 +172,8 @@ def _is_measured(folder: Path) -> bool:
 
 
 def _list_of_runs(every: Sequence[tuple[Path, str]], begin: int) -> str:
-    """With the verdict of each, and which is measured now. every: folder and name of all runs, the newest first."""
+    """Returns the list of runs with the verdict of each, and with the run in progress. every: folder and name of all
+    runs, the newest first."""
     from tollmeter.report.page import styles
 
     lines = "".join(_line(place / name) for place, name in every[begin : begin + LISTED])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter.library.set_up` builds, compiles and fetches all that later commands could need, so that others
-may use a read-only checkout. `./toll --set-up` and make start it."""
+"""Builds, compiles and fetches everything that later commands could need, so that other users may use a read-only
+checkout. Run as `python -m tollmeter.library.set_up` by `./toll --set-up` and make."""
 
 from __future__ import annotations
 

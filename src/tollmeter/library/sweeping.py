@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep: a run at each value of a knob that the person's own command turns. Whatever ends it, the first value is
-restored: at its end, after a signal, and after SIGKILL at the next start of `toll sweep`."""
+"""Sweeps: a run at each value of a setting that the user's command changes. The first value is always restored: at the
+end, after a signal, and after SIGKILL at the next start of `toll sweep`."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ Measure = Callable[[str, str], str]
 
 
 class Knob(NamedTuple):
-    """set, verify: commands, with `{}` or `{VARIABLE}` for the value. lock: a descriptor that they inherit, -1 for
-    none."""
+    """The commands of a swept setting. set, verify: commands, with `{}` or `{VARIABLE}` for the value. lock: a
+    descriptor that they inherit, -1 for none."""
 
     variable: str
     set: str
@@ -67,13 +67,13 @@ class Knob(NamedTuple):
     lock: int = -1
 
     def turn(self, value: str) -> str:
-        """Why it cannot be set, empty where it is."""
+        """Returns why it cannot be set, empty if it is."""
         done, output = self._started(self.filled(self.set, value))
         return f"--set ended with {done}{_last(output)}" if done else ""
 
     def check(self, value: str) -> str:
-        """Why it is not at the value, as far as --verify says so. A command that names the value says it by its exit
-        status, any other prints the value."""
+        """Returns why the setting is not at the value, by --verify. A verify command that contains the value answers by
+        its exit status; any other prints the value."""
         if not self.verify:
             return ""
         command = self.filled(self.verify, value)
@@ -89,8 +89,8 @@ class Knob(NamedTuple):
         return fill(command, ((self.variable, value), ("", value)))
 
     def _started(self, command: str, *, keeps_output: bool = False) -> tuple[str, str]:
-        """How it ended, empty for exit status 0, and what it printed: to standard output if that is kept, else to
-        standard error. To a file: a daemon that it starts keeps a pipe open."""
+        """Returns how a command ended, empty for exit status 0, and its output: standard output if that is kept, else
+        standard error. The output goes to a file, since a daemon that it starts would keep a pipe open."""
         words, _ = words_of(command, None)
         with tempfile.TemporaryFile() as file:
             done = commands.run(
@@ -110,7 +110,7 @@ def _last(output: str) -> str:
 
 
 def check_knob(knob: Knob, values: Sequence[str]) -> None:
-    """Before anything is turned. Raises Failure (2)."""
+    """Checks the commands before the setting is changed. Raises Failure (2)."""
     if len(values) < 2:
         raise Failure(f"{knob.variable} has one value, and a sweep compares several: -L {knob.variable} 1,2,4")
     if len(set(values)) < len(values):
@@ -125,7 +125,7 @@ def check_knob(knob: Knob, values: Sequence[str]) -> None:
 
 
 def order_of(values: Sequence[str], seed: int) -> tuple[str, ...]:
-    """The other values shuffled, with the first one before, between and behind them."""
+    """Returns the other values shuffled, with the first value before, between and after them."""
     first, *others = values
     random.Random(seed).shuffle(others)
     return (first, *(value for other in others for value in (other, first)))
@@ -142,15 +142,15 @@ def new_sweep(knob: Knob, values: Sequence[str], words: Sequence[str], seed: int
 
 
 class SweepEnd(NamedTuple):
-    """unrestored: why the knob is not at its first value, empty where it is."""
+    """The end of a sweep. unrestored: why the setting is not at its first value, empty if it is."""
 
     sweep: SweepState
     unrestored: str = ""
 
 
 def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
-    """Every step, each kept in the file when it is done, and the first value restored whatever ends them. Raises
-    Failure where another sweep runs, the first value cannot be set, or what restores the knob cannot be kept."""
+    """Makes every step, stores each when it is complete, and restores the first value in any case. Raises Failure if
+    another sweep runs, the first value cannot be set, or the restoring data cannot be stored."""
     with sweep_lock() as lock:
         restore_killed(lock)
         knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
@@ -174,7 +174,8 @@ def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable
 
 
 def _set_first(knob: Knob, first: str) -> None:
-    """Raises Failure (1): what cannot be set cannot be restored, and no other value is tried."""
+    """Sets the first value. Raises Failure (1): a value that cannot be set cannot be restored, so no other value is
+    tried."""
     if before := knob.check(first):
         notify(f"{knob.variable} is not {first} now, and will be after the sweep: {before}")
     if failed := knob.turn(first) or knob.check(first):
@@ -187,7 +188,7 @@ def _step(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
 
 
 def _measured(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
-    """Verified, measured, and verified again: a daemon may turn a knob back."""
+    """Returns one step: verified, measured, and verified again, since a daemon may reset the setting."""
     reason = knob.check(value) or measure(value, name)
     after = "" if reason else knob.check(value)
     reason = reason or (f"after the run {after}" if after else "")
@@ -195,14 +196,15 @@ def _measured(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
 
 
 def _name(sweep: SweepState) -> str:
-    """Of the next step's folder; a crash may have left one of that name."""
+    """Returns the name of the next step's folder; a crash may have left a folder of that name."""
     name = f"{len(sweep.steps) + 1:02}-{plain(sweep.order[len(sweep.steps)])}"
     several = (name if number == 1 else f"{name}-{number}" for number in range(1, 1000))
     return next(free for free in several if not os.path.lexists(Path(sweep.folder) / free))
 
 
 def _restored(knob: Knob, first: str) -> str:
-    """Why it is not restored, empty where it is; then nothing is left for the next start. A person may have done it."""
+    """Restores the first value. Returns why it failed, empty on success; the next start then has nothing to restore.
+    The user may have restored it."""
     if knob.verify and not knob.check(first):
         forget_unrestored()
         return ""
@@ -216,8 +218,8 @@ def _restored(knob: Knob, first: str) -> str:
 
 
 def restore_killed(lock: int) -> str:
-    """Restores what a killed sweep left. Returns a sentence of it, empty where nothing was left. Raises Failure: 5
-    where another sweep runs, or it cannot be restored."""
+    """Restores the setting that a killed sweep left. Returns a sentence on it, empty if nothing was left. Raises
+    Failure: 5 if another sweep runs, or if it cannot be restored."""
     wait_until = time.monotonic() + _ORPHAN_S
     while True:
         record = unrestored()
@@ -245,8 +247,8 @@ def restore_killed(lock: int) -> str:
 
 
 def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
-    """Goes on with the sweep that the file holds, or begins one, until a value needs a restart. Raises Failure: 2 where
-    the file is of another sweep; 7 where the machine has to restart, which --set brings about or the person does."""
+    """Continues the sweep of the file, or begins one, until a value needs a reboot. Raises Failure: 2 if the file is of
+    another sweep; 7 if the machine has to reboot, by --set or by the user."""
     sweep = load(path)
     if sweep is None:
         sweep = new
@@ -267,8 +269,8 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
 
 
 def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:
-    """The sweep at a step whose value this start of the machine has, or should have; and why it is not measured, if
-    so. Raises Failure (7) where the next start will have it."""
+    """Returns the sweep at the step whose value this boot has, or should have; and why the step is not measured, if so.
+    Raises Failure (7) if the value takes effect at the next boot."""
     if sweep.asked is None and knob.check(value):
         sweep = msgspec.structs.replace(sweep, asked=AskedValue(value=value, boot=boot()))
         save(path, sweep)
@@ -290,8 +292,8 @@ def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[Sweep
 
 
 def abandoned(path: Path) -> str:
-    """Sets the first value again, and removes the file. Returns a sentence of it. Raises Failure: 2 where there is no
-    such file, 5 where it cannot be set."""
+    """Sets the first value again, and removes the file. Returns a sentence on it. Raises Failure: 2 if the file does
+    not exist, 5 if the value cannot be set."""
     sweep = load(path)
     if sweep is None:
         raise Failure(f"--reboots {path}: there is no such file")
@@ -307,7 +309,7 @@ def abandoned(path: Path) -> str:
 
 
 def runs_of(sweep: SweepState) -> list[tuple[SweepStep, Results | None]]:
-    """Each step with its run, in the order of measuring. A run that cannot be read is none."""
+    """Each step with its run, in the order of measuring; None for an unreadable run."""
     found: list[tuple[SweepStep, Results | None]] = []
     for step in sweep.steps:
         try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that are typed, measured one against the other: `toll time`.
+"""Timing of typed commands against each other: `toll time`.
 
-One round runs every command once, forth in one round and back in the next (ABBA). A run of a command is a visit whose
-values are gauges, so that the folder is an ordinary run's, and rows and ratios are derived as of any other. The first
-command is the reference. Each command runs once before it is timed: that run must succeed, and its output is the one
-that later output is compared with."""
+One round runs every command once, in alternating order (ABBA). An execution of a command is a visit whose values are
+gauges, so that the folder is an ordinary run's, and rows and ratios are derived as for any other run. The first command
+is the reference. Each command runs once before it is timed: that execution must succeed, and later output is compared
+with its output."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ METRICS = (
 
 
 class Timed(NamedTuple):
-    """A run of commands. session: how it ended. trouble: what ended it early, in a sentence; empty where nothing did.
-    uncounted: which events were not counted, and why."""
+    """A run of commands. session: how it ended. trouble: why it ended early, in a sentence; else empty. uncounted:
+    events that were not counted, and why."""
 
     folder: Path
     session: Session
@@ -118,7 +118,7 @@ Report = Callable[[int, float], None]
 
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
     """Measures commands interleaved. Returns how each but the first compares with the first; a pair without a ratio is
-    left out. Raises Failure as `timed`, 1 where a command fails, and 6 where a metric cannot be counted here."""
+    left out. Raises Failure as `timed`, 1 if a command fails, and 6 if a metric cannot be counted here."""
     commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
     with Stopping() as stopping:
         done = timed(commands, options, stopping, lambda _rounds, _share: None)
@@ -191,7 +191,8 @@ def _file_of(output: str) -> str:
 
 
 class Base(NamedTuple):
-    """What commands are timed with, and on. metrics: asked for beside the time. uncounted: as of Timed."""
+    """The machine and probe records of timed commands. metrics: requested in addition to time. uncounted: as in
+    Timed."""
 
     path: Path
     abi: str
@@ -203,11 +204,11 @@ class Base(NamedTuple):
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The metrics that can be had here; the instructions of one run where none are asked for."""
+        """The metrics that can be counted here; the instructions of one execution if none are requested."""
         return tuple(name for name in self.metrics or _INSTRUCTIONS if name not in self.uncounted)
 
     def probe(self, commands: Sequence[Command]) -> Probe:
-        """The commands as a probe's one parameter."""
+        """Returns a probe whose one parameter is the command."""
         names = tuple(command.name for command in commands)
         return Probe(
             probe=PROBE, question="How long does a command take?", revision=1,
@@ -223,14 +224,15 @@ def executable(catalog: Catalog) -> Path:
 
 
 def _metric(name: str, *, is_compared: bool) -> Metric:
-    """is_compared: it has a ratio as the time has, since every run has a value."""
+    """Returns the metric of a gauge. is_compared: whether it has a ratio as time has, since every execution has a
+    value."""
     counted = command_metrics.COMMAND_METRICS[name]
     means = PROGRAM if is_compared else None
     return Metric(name=name, unit=counted.unit, better="less", summary=counted.summary, source="gauge", means=means)
 
 
 def base_of_commands(metrics: tuple[str, ...] = ()) -> Base:
-    """Any probe describes the machine, and how executables of its ABI are built; one is built."""
+    """Returns the base for commands, from one built probe: any probe describes the machine and the build of its ABI."""
     catalog = places.made_ready([], [], ProbeRequest([]))
     path, abi = executable(catalog), catalog.abis[0]
     like = next(made.build for (_, of_abi), made in catalog.executables.items() if of_abi == abi)
@@ -270,8 +272,8 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
 
 
 class _Job(NamedTuple):
-    """A command by its place among all that is started, and the places of its hooks (setup, prepare, conclude, cleanup,
-    verify), of those that were typed."""
+    """A command by its index among all started commands, and the indices of its hooks (setup, prepare, conclude,
+    cleanup, verify), if they were typed."""
 
     command: Command
     place: int
@@ -279,7 +281,7 @@ class _Job(NamedTuple):
 
 
 def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job], list[Words]]:
-    """The jobs, and all that is started."""
+    """The jobs, and all commands that are started."""
     started = [command.words for command in commands]
     prepare, conclude = (
         several * len(commands) if len(several) == 1 else several for several in (options.prepare, options.conclude)
@@ -319,7 +321,7 @@ class _Timing:
         stopping: Stopping,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """now: monotonic seconds."""
+        """Creates the timing. now: monotonic seconds."""
         self._jobs, self._options, self._process = jobs, options, process
         self._journal, self._base, self._stopping = journal, base, stopping
         self._budget_s = options.budget_s or BUDGET_S
@@ -353,14 +355,15 @@ class _Timing:
         return Timed(self._journal.folder, session, trouble, self._uncounted)
 
     def _is_stopped(self) -> bool:
-        """Whether a signal came, which may be at any moment."""
+        """Returns whether a signal came, which may be at any moment."""
         return self._stopping.asked
 
     def _elapsed(self) -> float:
         return self._now() - self._began
 
     def _start_hook(self, job: _Job, name: str) -> None:
-        """After a signal only a cleanup is started, and its failure alone counts. Raises Failure (1) where it fails."""
+        """Starts a hook of a job. After a signal only cleanup hooks are started, and only their failure counts. Raises
+        Failure (1) if a hook fails."""
         is_cleanup = name == "cleanup"
         if name in job.hooks and (is_cleanup or not self._is_stopped()):
             ran = self._process.run(job.hooks[name])
@@ -368,7 +371,7 @@ class _Timing:
                 raise Failure(f"--{name} for {job.command.name}: {ran.failure}", 1)
 
     def _run_one(self, job: _Job, sink: Output, events: Sequence[str] = ()) -> Ran | None:
-        """None where a signal came before its end."""
+        """Runs a command once; returns None if a signal came before its end."""
         self._start_hook(job, "prepare")
         if self._is_stopped():
             return None
@@ -378,7 +381,7 @@ class _Timing:
         return None if self._is_stopped() and ran.failure else ran
 
     def _name_holders(self, job: _Job, ran: Ran) -> None:
-        """Notes once for each command which processes keep its output open."""
+        """Reports once for each command which processes keep its output open."""
         if ran.held_pipe and job.place not in self._held:
             self._held.add(job.place)
             names = ", ".join(holders(ran.held_pipe)) or "a process that has ended since"
@@ -431,7 +434,7 @@ class _Timing:
         return "interrupted"
 
     def _ended(self, rounds: int, round_s: float) -> str:
-        """How the run ends now; empty where it goes on."""
+        """Returns how the run ends now; empty if it goes on."""
         options = self._options
         if options.runs or rounds == options.max_runs:
             return "settled" if rounds >= (options.runs or 0) else ""
@@ -457,8 +460,8 @@ class _Timing:
         )
 
     def _keep(self, job: _Job, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
-        """rounds: made before; None for the first run, of which only a failure is kept. events: that were counted in
-        it. Raises _Failed."""
+        """Stores one execution. rounds: rounds made before; None for the first execution, of which only a failure is
+        stored. events: events counted in it. Raises _Failed."""
         status, reason = self._judged(job, ran)
         if rounds is None and status == "ok":
             return
@@ -502,7 +505,7 @@ class _Timing:
 
 
 def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[float]:
-    """Of one command's runs, in their order; runs without the gauge are left out."""
+    """Yields a gauge of one command's executions, in order; executions without the gauge are left out."""
     for outcome in outcomes:
         if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == name and gauge in outcome.gauges:
             yield outcome.gauges[gauge]

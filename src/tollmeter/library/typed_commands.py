@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `toll time`, from what was typed: parameters, names, and whether a shell reads them."""
+"""The commands of `toll time` as typed: parameters, names, and whether a shell reads them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _MOST_COMMANDS = 1000
 
 
 class Command(NamedTuple):
-    """name: unique, as shown. text: as typed, parameters replaced. shell: empty if it is started directly."""
+    """A command to time. name: unique, as shown. text: as typed, with parameters replaced. shell: empty if it is
+    started directly."""
 
     name: str
     text: str
@@ -41,7 +42,7 @@ class Command(NamedTuple):
 
 
 def needs_shell(text: str) -> bool:
-    """Whether it has syntax of a shell beyond quotes and backslashes."""
+    """Returns whether it has syntax of a shell beyond quotes and backslashes."""
 
     def unquoted(match: re.Match[str]) -> str:
         return "$" if match[1] and re.search("[$`]", match[1]) else "x"
@@ -50,7 +51,8 @@ def needs_shell(text: str) -> bool:
 
 
 def words_of(text: str, shell: str | None) -> tuple[Words, str]:
-    """Its words and shell, empty for none. shell: as typed; None: if needed. Raises Failure (2) if not found."""
+    """The words and shell of a text, empty for none. shell: as typed; None: if needed. Raises Failure (2) if not
+    found."""
     try:
         words = shlex.split(text)
         own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
@@ -65,7 +67,8 @@ def words_of(text: str, shell: str | None) -> tuple[Words, str]:
 
 
 def _path(name: str) -> str:
-    """Found once, so that no run is timed with the search for it. Raises Failure (2)."""
+    """Returns the path of an executable, searched once so that no timed execution includes the search. Raises Failure
+    (2)."""
     path = shutil.which(name)
     if path:
         return path
@@ -83,8 +86,8 @@ def _path(name: str) -> str:
 def commands_of(
     texts: Sequence[str], names: Sequence[str], parameters: Sequence[tuple[tuple[str, str], ...]], shell: str | None
 ) -> list[Command]:
-    """Each text once for each set of the parameters that it names. names: of the texts, which may name parameters too,
-    or of the commands that these make. Raises Failure (2)."""
+    """Returns each text once for each set of the parameters that it names. names: of the texts, which may contain
+    parameters too, or of the resulting commands. Raises Failure (2)."""
     filled = [
         (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")
         for place, text in enumerate(texts)
@@ -104,7 +107,8 @@ def commands_of(
 
 
 def _words_after(texts: Sequence[str], text: str, shell: str | None) -> tuple[Words, str]:
-    """As `words_of`. texts: all that were typed: where each is one word, they may be the words of one command."""
+    """Returns the result of `words_of` for one text. texts: all typed texts: if each is one word, they may be the words
+    of one command."""
     try:
         return words_of(text, shell)
     except Failure as failure:
@@ -121,7 +125,7 @@ def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """A name that occurs again gets a number."""
+    """Returns the names, with a number added to a repeated one."""
     seen: dict[str, int] = {}
     made = []
     for name in names:
@@ -133,7 +137,7 @@ def unique(names: Sequence[str]) -> list[str]:
 def parameter_sets(
     scans: Sequence[Sequence[str]], step: str | None, lists: Sequence[Sequence[str]]
 ) -> list[tuple[tuple[str, str], ...]]:
-    """Every combination of the parameters' values; one empty set where there is no parameter. Raises Failure (2)."""
+    """Every combination of the parameters' values; one empty set without parameters. Raises Failure (2)."""
     values: Mapping[str, Sequence[str]] = {
         **{name: scanned(name, low, high, step) for name, low, high in scans},
         **{name: text.split(",") for name, text in lists},
@@ -147,7 +151,7 @@ def parameter_sets(
 
 
 def scanned(name: str, low: str, high: str, step: str | None) -> list[str]:
-    """From low to high, both included. Decimal, so that 0.1 is 0.1."""
+    """Returns the values from low to high, both included. Decimal arithmetic keeps 0.1 exact."""
     try:
         first, last, by = Decimal(low), Decimal(high), Decimal(step or "1")
         count = int((last - first) / by) if by > 0 else -1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be built for what is asked: probes by ABI, found in the sources, before anything is built."""
+"""Determines the probes to build for a request, by ABI, from the sources, before anything is built."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Libraries = Mapping[str, Collection[str]]
 
 
 class ProbeRequest(NamedTuple):
-    """against: the counterparts of the selections' points: ABIs, probes, and NAME=VALUE. brings: whether libraries are
-    downloaded that probes are built with; without them a probe reports it in its rows."""
+    """A request for probes. against: counterparts of the selections' points: ABIs, probes, and NAME=VALUE. brings:
+    whether to download libraries that probes are built with; without them a probe reports this in its rows."""
 
     selects: Sequence[Select]
     against: Sequence[str] = ()
@@ -29,7 +29,8 @@ class ProbeRequest(NamedTuple):
 def asking(
     words: Sequence[str], suites: Mapping[str, Suite], sources: Libraries, against: Sequence[str] = ()
 ) -> ProbeRequest:
-    """Of the words of a command. Raises Failure (2) for one that names neither a suite nor a probe."""
+    """Returns the request of a command's words. Raises Failure (2) for a word that names neither a suite nor a
+    probe."""
     from tollmeter.library.command_words import parsed  # brings numpy, which what only reads can do without
 
     _, named = parsed(words)
@@ -51,19 +52,21 @@ def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequen
 
 
 def _is_known(name: str, sources: Libraries) -> bool:
-    """name: of a probe, or a glob."""
+    """Returns whether a probe exists. name: of a probe, or a glob."""
     return any(fnmatchcase(probe, name) for probe in sources)
 
 
 def selects_of(suite: Suite) -> list[Select]:
-    """All that a suite measures, profiles or models. A workload is no probe, but runs where its ABI's probes do."""
+    """All selections of a suite, to measure, profile or model. A workload is not a probe, but runs on the targets of
+    its ABI's probes."""
     workloads = (Select(probe=f"{_WORKLOAD}{workload.name}", abi=workload.abi) for workload in suite.workload)
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 
 def wanted(asked: ProbeRequest, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
-    """named: ABIs in place of the selections' own. own: this machine's, the native one first; others are not built.
-    Always with one probe of the native ABI, which describes the machine, and one of each ABI of workloads."""
+    """Returns the probes to build by ABI. named: ABIs that replace the selections' own. own: this machine's ABIs, the
+    native one first; other ABIs are not built. Always includes one probe of the native ABI, which describes the
+    machine, and one of each ABI of workloads."""
     by_abi: dict[str, set[str]] = {abi: set() for abi in own[:1]}
     for select in asked.selects:
         probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}

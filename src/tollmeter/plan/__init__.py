@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite on this machine: its points, their order, and the effort for each. This package runs nothing.
+"""Plans a suite on this machine: its points, their order, and the effort for each. This package runs nothing.
 
-The same suite, machine, catalog, budget and seed give the same plan, so that an interrupted run can be resumed."""
+Suite, machine, catalog, budget and seed determine the plan, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -67,11 +67,12 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """cpus: those to measure on, the preferred first. host_cpu: of the host process, None without a choice. folder:
-    where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
-    ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported.
-    also: CPUs that may stand in for the one that single workers are measured on. against: each pair's reference;
-    is_of_pairs: whether all that is measured has one, as with --against, and not only a study's ratios."""
+    """The plan of a run. cpus: CPUs to measure on, the preferred first. host_cpu: of the host process, None without a
+    choice. folder: folder in which probes may create files. peer: serves the network probes. asked: number of
+    requested points if only typical ones are planned, else 0; asked_s: measuring time in which most of them
+    converge. topology: None if unreported. also: CPUs that may stand in for the one that single workers are measured
+    on. against: each pair's reference; is_of_pairs: whether every measured point is compared, as with --against, and
+    not only those of a study's ratios."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -98,7 +99,7 @@ class Plan(Record, frozen=True):
         return interleaved(self.against, 0) if self.is_of_pairs else _all_points(self.entries)
 
     def ratios(self) -> list[tuple[Point, Point]]:
-        """Each point and the one that it is divided by, both of one group: of a study also those whose reference in the
+        """Returns each point with its reference, both in one group; includes a study's points whose reference in the
         group is another point."""
         if self.is_of_pairs:
             return list(self.against.items())
@@ -107,7 +108,8 @@ class Plan(Record, frozen=True):
         return [pair for pair in asked if of_group.get(pair[0]) == of_group.get(pair[1], pair)]
 
     def curves(self) -> list[SweepCurve]:
-        """None in an interleaved comparison: an added point would have no counterpart."""
+        """Returns the refinable curves; none in an interleaved comparison, where an added point would have no
+        counterpart."""
         several = () if self.is_of_pairs else self.entries
         return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
 
@@ -119,23 +121,23 @@ class Plan(Record, frozen=True):
 
     @property
     def spare_cpu(self) -> int | None:
-        """The host's, for visits about all CPUs: its process sleeps while a visit is timed. None where CPUs were asked
-        for, which have none to stand in for them."""
+        """Returns the host's CPU for visits of all CPUs, since the host process sleeps during a visit; None if CPUs
+        were requested."""
         return self.host_cpu if self.also else None
 
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. seen: its visits so far."""
+        """The CPUs of a point's visits in a round: one visit, or one for each pair of CPUs. seen: its visits so far."""
         placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.placements(point, self.probes[point.probe], seen)
 
     def pairs(self, point: Point) -> int:
-        """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
+        """Returns the number of CPU pairs of a matrix point; 0 for all other points."""
         placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.pairs(point, self.probes[point.probe])
 
     def visits_of_pairs(self, point: Point) -> int:
-        """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than two each
-        where the budget is too short: each point's share of them is the same."""
+        """Returns the planned visits of a matrix point's pairs; 0 for all other points. Fewer than two each if the
+        budget is too short: each point then gets an equal share."""
         several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
         if point not in several:
             return 0
@@ -145,7 +147,8 @@ class Plan(Record, frozen=True):
         return int(part * PAIR_VISITS * several[point])
 
     def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
-        """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""
+        """Returns the effort of one visit: `effort`, or the plan's; a short one if a matrix has more pairs than its
+        first round."""
         if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.is_of_pairs:
             return OF_MATRIX
         if is_of_each(self.probes[point.probe]):
@@ -153,8 +156,9 @@ class Plan(Record, frozen=True):
         return OF_EMULATED if is_emulated(point) else effort or self.effort
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
-        ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
+        """Returns a visit. Each layout has its own seed, so random placement differs between layouts and can be
+        repeated. A point has one seed under all ABIs and on all targets, and interleaved points share a seed, so
+        that the variance between layouts cancels."""
         whose = "interleaved" if self.is_of_pairs else (point.probe, point.parameters)
         seed = layout_seed(self.seed, sampling.layout, whose, cpus)
         probe, is_local = self.probes[point.probe], is_here(point.target)
@@ -179,9 +183,9 @@ class Plan(Record, frozen=True):
 
 
 class Sampling(Record, frozen=True):
-    """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
-    found them, 0 for none. wall_ms: left for it, 0 for no bound. full_width, wait_ms: of an uncontended core, and how
-    long to wait for one. stays: on its CPU, since the host is busy on its own."""
+    """The sampling of one visit: number and length of samples, and the layout; iterations as calibrated by an earlier
+    visit, 0 for none. wall_ms: time limit, 0 for none. full_width, wait_ms: width of an uncontended core, and how
+    long to wait for one. stays: whether the visit stays on its CPU, since the host is busy on its own."""
 
     samples: int
     sample_ns: int
@@ -198,7 +202,7 @@ _placing = lru_cache(maxsize=8)(Placing)
 
 
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
-    """The machine with the caches of the CPU that single workers are measured on; of a hybrid, its cores differ."""
+    """The machine with the caches of the CPU that single workers run on, since the cores of a hybrid CPU differ."""
     (first, *_), _ = chosen_cpus(machine, asked)
     return _seen_from(machine, first)
 
@@ -223,7 +227,7 @@ def make(
     against: Sequence[str] = (),
     all_points: bool = False,
 ) -> Plan:
-    """The plan of a suite. Raises Failure: 2 for an unknown name, 6 where no point of the suite can run.
+    """The plan of a suite. Raises Failure: 2 for an unknown name, 6 if no point of the suite can run.
 
     Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
@@ -275,12 +279,12 @@ def _all_points(entries: Iterable[Entry]) -> list[Point]:
 
 
 def expected_seconds(plan: Plan) -> float:
-    """Wall time of the visits wanted to the points that a run begins with."""
+    """Wall time in seconds of the wanted visits to a run's initial points."""
     return sum(_seconds_of_points(plan))
 
 
 def _seconds_to_settle(each_s: Sequence[float]) -> float:
-    """Wall time in which most points converge on a quiet machine: the cheapest come first."""
+    """Wall time in seconds in which most points converge on a quiet machine: the cheapest are visited first."""
     return _SPARE * sum(sorted(each_s)[: ceil(_MOST_SETTLED * len(each_s))])
 
 
@@ -293,8 +297,8 @@ def _seconds_of_points(plan: Plan) -> list[float]:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:
-    """The points of one round, shuffled by the seed, each selection spread evenly; a study's claims first, then lines
-    of the toll table. Large points come last, one after the other, since each reuses the pages of the one before.
+    """Returns the points of one round, shuffled by the seed, each selection spread evenly; a study's claims first, then
+    lines of the toll table. Large points are last, consecutively, since each reuses the pages of the previous one.
     costs: learned from visits."""
     wanted = set(points)
     if plan.is_of_pairs:
@@ -313,7 +317,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
-    """Whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
+    """Returns whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
     probe, own = plan.probes[point.probe], point.values()
     usual = (
         (parameter.typical, str(own.get(parameter.name)))
@@ -324,8 +328,8 @@ def is_typical(plan: Plan, point: Point) -> bool:
 
 
 def is_shown(plan: Plan, point: Point) -> bool:
-    """Whether the first screen may have the point's number: a level of memory, a best known toll, or the one line of a
-    probe without a meaning, under the first ABI."""
+    """Returns whether the first screen may have the point's number: a level of memory, a best known toll, or the one
+    line of a probe without a meaning, under the first ABI."""
     first = next(point for entry in plan.entries for point in entry.points)
     is_toll = bool(_means(plan, point) & BEST_KNOWN.keys()) or _has_one_line(plan.probes[point.probe])
     is_one = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
@@ -333,14 +337,14 @@ def is_shown(plan: Plan, point: Point) -> bool:
 
 
 def _has_one_line(probe: Probe) -> bool:
-    """Whether a probe without a meaning has one line in the toll table."""
+    """Returns whether a probe without a meaning has one line in the toll table."""
     lines = sum(metric.toll is not None for metric in probe.metrics)
     varies = any(parameter.typical is None for parameter in probe.parameters)
     return lines == 1 and not varies and not any(metric.means for metric in probe.metrics)
 
 
 def is_of_level(plan: Plan, point: Point) -> bool:
-    """Whether the point shows a level of memory, as many others do together."""
+    """Returns whether the point is one of the many that together show the memory levels."""
     return bool(_means(plan, point) & _OF_LEVELS)
 
 
@@ -349,7 +353,7 @@ def _means(plan: Plan, point: Point) -> set[str | None]:
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
-    """The wanted points by the selection that brought them; those that refinement added by their probe."""
+    """Returns the wanted points by the selection that requested them; refinement points by their probe."""
     left = set(wanted)
     groups: list[list[Point]] = []
     for entry in plan.entries:
@@ -366,8 +370,8 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
 def counterparts(
     points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine
 ) -> dict[Point, Point]:
-    """The counterpart of each point: the point with every word applied. A point that the words leave unchanged is the
-    counterpart of others. Raises Failure (2) for a word that names nothing, or where the words change no point."""
+    """Returns the counterpart of each point: A point that the words leave unchanged is the counterpart of others.
+    Raises Failure (2) for an unknown word, or if the words change no point."""
     changed = {
         point: reduce(lambda so_far, word: _changed(so_far, word, catalog, machine), words, point) for point in points
     }
@@ -378,8 +382,8 @@ def counterparts(
 
 
 def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
-    """The points of a study's ratios in groups whose visits are interleaved, each point against its group's reference.
-    What lasts longer than a few visits is then no part of a ratio. Points of two ratios put these into one group."""
+    """Returns the points of a study's ratios in groups with interleaved visits, each point with its group's reference,
+    so that slow drift cancels in a ratio. Points that share a ratio are in one group."""
     references: dict[Point, Point] = {}
     for point, below in _ratios_of_study(suite, points):
         one, other = references.get(point, point), references.get(below, below)
@@ -388,8 +392,8 @@ def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
 
 
 def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point, Point]]:
-    """Each point and the one that it is divided by: of a claim its two rows, of a way out the first way, and of the
-    study's tables every ABI against the first that it is asked for."""
+    """Each point with its divisor: for a claim its two rows, for an alternative the first one, and for the study's
+    tables every ABI with the first requested one."""
     here = [point for point in points if is_here(point.target)]
     ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
@@ -401,7 +405,7 @@ def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point,
 
 
 def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
-    """The points of a claim's two rows under each ABI, where they are one point each."""
+    """The points of a claim's two rows under each ABI, if each row is one point."""
 
     def answering(row: RowOf, abi: str) -> list[Point]:
         wanted = abi if row.abi is None else points[0].abi if row.abi == "native" else row.abi
@@ -448,7 +452,7 @@ def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine
 
 
 def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
-    """The points that are compared with the same reference point, and that reference point last."""
+    """Returns the points that are compared with one reference point, and the reference point last."""
     by_reference: dict[Point, list[Point]] = {}
     for point, other in pairs.items():
         by_reference.setdefault(other, []).append(point)
@@ -456,5 +460,5 @@ def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
 
 
 def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
-    """The points of one round: each group forth in one and back in the next."""
+    """The points of one round: each group in alternating order between rounds."""
     return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]

@@ -41,37 +41,38 @@ _BURSTS_S = 100e-6
 
 
 def visits_wanted(point: Point) -> int:
-    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; the
-    emulated clock of a kernel has little."""
+    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
+    kernel's clock has little noise."""
     if is_counted(point) or point.target.startswith("bare:"):
         return 1
     return LEAST_VISITS if is_emulated(point) else VISITS_WANTED
 
 
 def is_counted(point: Point) -> bool:
-    """Whether the point's clock is a count of the program's instructions."""
+    """Returns whether the point's clock is a count of the program's instructions."""
     return point.target.startswith("qemu-user:")
 
 
 def is_emulated(point: Point) -> bool:
-    """Whether the point's clock counts the instructions of a whole system."""
+    """Returns whether the point's clock counts the instructions of a whole system."""
     return point.target.startswith(("guest:", "bare:"))
 
 
 def has_machines_time(point: Point) -> bool:
-    """Whether no emulator stands between the point and the machine's CPUs."""
+    """Returns whether a point runs on the machine's CPUs without an emulator."""
     return not (is_counted(point) or is_emulated(point))
 
 
 class Effort(Record, frozen=True):
-    """Of one visit: samples, and ns of the shorter batch. forks: a child of a process that waits makes the visit."""
+    """The effort of one visit: number of samples, and ns of the shorter batch. forks: whether a child of a waiting
+    process makes the visit."""
 
     samples: int = 16
     sample_ns: int = 300_000
     forks: bool = False
 
     def sample_s(self, bodies: int = 1) -> float:
-        """Wall time of one sample; bodies: 2 where a control is timed beside the body."""
+        """Returns the wall time of one sample in seconds. bodies: 2 if a control is timed with the body."""
         return bodies * self.sample_ns * _BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
 
 
@@ -95,7 +96,7 @@ OF_EMULATED = Effort(samples=32)
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
-    """Memory that the point's sizes state; 0 where it has none."""
+    """Bytes of memory that the point's sizes state; 0 if none."""
     sizes = [parameter.name for parameter in probe.parameters if parameter.kind == "size"] if probe else []
     return sum([value for name, value in point.parameters if name in sizes and isinstance(value, int)])
 
@@ -112,8 +113,8 @@ class Costs:
         """Of each probe the bytes of its largest layout so far, and the seconds that it took."""
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
-        """seconds: without waits for an uncontended core. is_first: whether the visit is its layout's first. stays:
-        whether its process waits for another visit."""
+        """Records the cost of a visit. seconds: without waits for an uncontended core. is_first: whether the visit is
+        its layout's first. stays: whether its process waits for another visit."""
         point = visit.point
         beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         if is_first and not effort.forks:
@@ -156,7 +157,7 @@ class Costs:
         return self._asking.get(point, _FORKING_S if effort.forks else usual_s)
 
     def _starting_s(self, point: Point, effort: Effort) -> float:
-        """Seconds of a layout's start: none where a child of a process that waits makes the visit."""
+        """Seconds of a layout's start: zero if a child of a waiting process makes the visit."""
         if effort.forks:
             return 0.0
         if point in self._starting:
@@ -179,8 +180,8 @@ T = TypeVar("T")
 
 
 class Wish(NamedTuple, Generic[P]):
-    """A point that has not converged. seen: visits so far; wanted: visits in all, estimated from its scatter; infinite
-    where no number would suffice. visit_s: wall time of one visit."""
+    """A point that has not converged. seen: visits so far; wanted: total number of visits, estimated from its scatter;
+    infinite if no number suffices. visit_s: wall time of one visit."""
 
     point: P
     seen: int
@@ -195,12 +196,12 @@ class Wish(NamedTuple, Generic[P]):
 
 
 def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
-    """The points that the next round visits once.
+    """Returns the points that the next round visits once.
 
-    First those without an interval, the cheapest first: as many as get one in half of the time that is left, and one at
-    least. Without that limit one more visit of each large point took the time in which all others had got theirs, and
-    most rows of a run ended with two visits. Then those that converge in the time that is left, the cheapest first,
-    which converges most. Where there are none of either, those that have cost least."""
+    First the points without an interval, the cheapest first: as many as get one in half of the remaining time, and at
+    least one. Without that limit, one more visit of each large point takes the time in which all other points could get
+    an interval, and most rows of a run end with two visits. Then the points that converge in the remaining time, the
+    cheapest first, so that most converge. If there are neither, the points with the least time spent."""
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
     chosen = fitting(new, map(Wish.to_interval_s, new), left_s / 2)
@@ -212,7 +213,7 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
 
 
 def fitting(candidates: Iterable[T], costs_s: Iterable[float], left_s: float) -> list[T]:
-    """As many candidates as fit, in their order; one that costs too much is skipped."""
+    """Returns as many candidates as fit, in their order; a candidate that costs too much is skipped."""
     taken: list[T] = []
     for candidate, cost in zip(candidates, costs_s, strict=True):
         if cost <= left_s and cost < inf:

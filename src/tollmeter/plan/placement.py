@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs workers run on: by the kind of their core and by how they relate to each other, not by their numbers."""
+"""Chooses the CPUs of workers: by the kind of their core and by their relation to each other, not by their numbers."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _MOST_OF_MATRIX = 512
 
 
 def word(place: PlaceRelation) -> str:
-    """A relation as the value of a point's parameter."""
+    """The name of a relation as a parameter value."""
     return place.replace(" ", "_")
 
 
 def topology_of(machine: Machine) -> Topology:
-    """As it is known: of an older record the cores alone."""
+    """Returns the recorded topology; of an older record only the cores."""
     return machine.topology or Topology(cores=tuple(map(listed, machine.cores)))
 
 
 def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, the timed worker's first, and the host's. Without `asked`, more than two CPUs leave a slow
-    one to the host, the lowest, which gets most interrupts; of two, the host avoids the single workers'."""
+    """CPUs to measure on, the timed worker's first, and the host's. Without `asked`, with more than two CPUs the host
+    gets the lowest slow one, which has most interrupts; with two, the host uses the other CPU than single workers."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
@@ -65,8 +65,9 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
 
 
 def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
-    """The timed worker's CPU first: of the fastest kind, and not isolated unless all are. Then one CPU of each other
-    core, the nearest first; then their other threads; last the cores of which a thread is not among the CPUs."""
+    """Returns the CPUs in order of preference. The timed worker's CPU is first: of the fastest kind, and not isolated
+    unless all are. Then one CPU of each other core, the nearest first; then their sibling hyperthreads; last the
+    cores with a hyperthread outside these CPUs."""
     cores, ranks, isolated = core_of(topology), speed_ranks(topology), set(numbers(topology.isolated))
     partly = {cores[cpu] for cpu in cores if cpu not in cpus}
 
@@ -86,8 +87,8 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
 
 
 def alike(machine: Machine, cpu: int) -> tuple[int, ...]:
-    """CPUs that may stand in for one: cores of its kind, last cache and memory node, one CPU each, its own first. The
-    sibling hyperthread of each may be busy for other guests, independently of the others."""
+    """Returns CPUs that may replace a CPU: of its core kind, last cache and memory node, one CPU for each core, its own
+    first. The sibling hyperthreads of these cores may be busy independently of each other."""
     topology = topology_of(machine)
     cores, isolated = core_of(topology), set(numbers(topology.isolated))
     own = [
@@ -106,12 +107,12 @@ def alike(machine: Machine, cpu: int) -> tuple[int, ...]:
 
 
 def is_by_relation(probe: Probe) -> bool:
-    """Whether the probe's number is that of a line or word between two CPUs."""
+    """Returns whether the probe's number is that of a line or word between two CPUs."""
     return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
 
 
 def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
-    """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
+    """Returns the relations of other CPUs to the timed worker's, except that of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
     related = relations(machine.topology)
@@ -120,7 +121,7 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
 
 
 def is_of_each(probe: Probe) -> bool:
-    """Whether a visit of the probe times a loop on each of its CPUs."""
+    """Returns whether a visit of the probe times a loop on each of its CPUs."""
     return any(metric.means == _EACH_CPU for metric in probe.metrics)
 
 
@@ -129,7 +130,7 @@ def _relation_of(point: Point) -> str:
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """CPUs of a visit of the probe: one, all, each pair in turn, or those of the requesting memory node."""
+    """Returns the CPUs of a probe's visit: one, all, each pair in turn, or those of the requested memory node."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"
@@ -139,7 +140,7 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
 
 
 def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
-    """Whether the point is about every CPU, or about a number of them that includes the host's."""
+    """Returns whether the point is about every CPU, or about a number of them that includes the host's."""
     if is_of_each(probe):
         return True
     scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}
@@ -147,7 +148,7 @@ def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
 
 
 class Placing:
-    """Of one plan: the CPUs of a point's visits. Made once, since 128 CPUs have 8,128 pairs."""
+    """The CPUs of the visits of one plan. Made once, since 128 CPUs have 8,128 pairs."""
 
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, spare_cpu: int | None) -> None:
         self._cpus, self._topology, self._seed, self._spare_cpu = cpus, topology, seed, spare_cpu
@@ -162,7 +163,7 @@ class Placing:
         """The CPU of a single worker, by target."""
 
     def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
-        """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
+        """One visit, or for a matrix of CPUs one for each pair of a round. seen: earlier visits."""
         layout = self._layout(probe)
         if layout == "one":
             return [self._alone.get(point.target) or self._cpu_of(point.target)]
@@ -192,13 +193,13 @@ class Placing:
         return self._alone[target]
 
     def pairs(self, point: Point, probe: Probe) -> int:
-        """How many pairs of CPUs a matrix's point is about; 0 where it is about one, or is none of a matrix."""
+        """Returns how many pairs of CPUs a matrix's point is about; 0 if it is about one, or is none of a matrix."""
         is_of_matrix = self._layout(probe) == "pairs" and len(self._cpus) > 1
         several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
         return several if several > 1 else 0
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
-        """All CPUs, with a partner of that relation right behind the timed worker's."""
+        """All CPUs, with a partner of that relation directly after the timed worker's."""
         worker, *others = self._cpus
         related = self._related
         if not wanted or related is None:
@@ -207,7 +208,7 @@ class Placing:
         return self._cpus if near is None else (worker, near, *(cpu for cpu in others if cpu != near))
 
     def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
-        """The pairs that follow the ones visited so far. Some of each relation come first."""
+        """The pairs after the visited ones, mixed over all relations."""
         pairs = len(self._pairs(wanted))
         if not pairs:
             return [self._cpus[:2]]
@@ -216,9 +217,9 @@ class Placing:
         return [self._in_turn(wanted, turn)[place] for turn, place in places]
 
     def _in_turn(self, wanted: str, turn: int) -> list[tuple[int, ...]]:
-        """The pairs in the order of their visits of this turn, each turn another, so that the state of the machine at a
-        moment is not that of the same pairs again; but the first half of them before the second, so that two visits of
-        a pair are half a turn apart."""
+        """Returns the pairs in the order of visits in this turn. The order differs between turns, so that the machine's
+        state at a moment does not affect the same pairs again; the first half of the pairs always precedes the
+        second, so that two visits of a pair are half a turn apart."""
         if (wanted, turn) not in self._orders:
             pairs, rng = self._pairs(wanted), random.Random(f"{self._seed} {turn}")
             halves = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
@@ -226,7 +227,8 @@ class Placing:
         return self._orders[wanted, turn]
 
     def _pairs(self, wanted: str) -> list[tuple[int, ...]]:
-        """Of one relation, by the seed; without one those of the default partner's, or all where none is known."""
+        """Returns the pairs of one relation, by the seed; without a relation, those of the default partner's relation,
+        or all pairs if none is known."""
         if not self._by_relation:
             several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
             for pair in itertools.combinations(several, 2):

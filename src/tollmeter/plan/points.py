@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From selections to points: which probe, on which ABI, at which values."""
+"""Makes points from selections: the probe, the ABI, and the values."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class SweepCurve(Record, frozen=True):
         return replace(self.like, parameters=changed)
 
     def in_place(self) -> SweepCurve:
-        """The curve for where this one is refused."""
+        """The curve that replaces a refused one."""
         other = dict(self.refused)
         changed = tuple((name, other.get(name, old)) for name, old in self.like.parameters)
         return replace(self, like=replace(self.like, parameters=changed), refused=())
 
 
 class Entry(Record, frozen=True):
-    """What one selection comes to. gaps: why a point cannot be visited here."""
+    """The result of resolving one selection. gaps: why points cannot be visited on this machine."""
 
     points: tuple[Point, ...] = ()
     curves: tuple[SweepCurve, ...] = ()
@@ -55,8 +55,8 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """What a selection is resolved on. abis: the user's, in place of its own. relations: of further pairs of CPUs, each
-    a point. kinds: the machine as each other kind of core sees it, by target."""
+    """The inputs for resolving selections. abis: the user's, which replace the selection's own. relations: of further
+    pairs of CPUs, each of which gives a point. kinds: the machine as seen by each other kind of core, by target."""
 
     catalog: Catalog
     machine: Machine
@@ -104,8 +104,8 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
 
 
 def _emulated(machine: Machine) -> Machine:
-    """The machine with small caches and little memory. Instructions do not depend on a size that a cache bounds, so
-    that sweeps end where they count the same, and not beyond the host's last cache."""
+    """Returns the machine with small caches and little memory. Instruction counts do not depend on a size that a cache
+    bounds, so that sweeps end where the counts become constant."""
     bounded = (replace(cache, size_bytes=min(cache.size_bytes or _COUNTED_BYTES, _COUNTED_BYTES))
                for cache in machine.caches)  # fmt: skip
     memory = min(machine.memory_bytes or _COUNTED_MEMORY, _COUNTED_MEMORY)
@@ -113,7 +113,7 @@ def _emulated(machine: Machine) -> Machine:
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
-    """The probes that a selection means, by name."""
+    """The probes of a selection, by name."""
     return {
         name: probe
         for name, probe in probes.items()
@@ -122,7 +122,7 @@ def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
 
 
 def accepting(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
-    """Of these, the ones that accept its parameters. Raises Failure (2) where none does."""
+    """Returns the probes that accept the selection's parameters. Raises Failure (2) if none does."""
     matching = chosen(select, probes)
     accepted = {name: probe for name, probe in matching.items() if accepts(probe, select.parameters)}
     if matching and not accepted:
@@ -131,7 +131,8 @@ def accepting(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
 
 
 def _targets(executable: Executable, select: Select) -> list[str]:
-    """Where the person wants it to run, or it runs of itself; of a selection for some places, those of all it could."""
+    """Returns the targets of an executable: those that the user named, or the default; for a selection with its own
+    targets, those of them that can run it."""
     wanted = (executable.target, *executable.also)
     if not select.target:
         return list(wanted)
@@ -156,7 +157,7 @@ def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) 
 
 
 def is_only_typical(parameter: Parameter, select: Select, scope: Scope) -> bool:
-    """Whether a parameter that the selection leaves free has only its typical value."""
+    """Returns whether a parameter that the selection leaves free has only its typical value."""
     is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
     return select.others == "typical" or (is_narrowed and parameter.typical is not None)
 
@@ -168,7 +169,7 @@ def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
 
 
 def _is_of_one_node(point: Point) -> bool:
-    """Whether its memory is that of the node whose CPUs ask."""
+    """Returns whether a point's memory is on the node whose CPUs read it."""
     own = point.values()
     return own.get("node") == own.get("home")
 
@@ -178,7 +179,7 @@ def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
 
 
 def _curves(place: Point, axes: Sequence[Axis], select: Select, machine: Machine) -> list[SweepCurve]:
-    """One curve along each parameter that asks for refinement, for every combination of the others."""
+    """Returns one curve along each refinable parameter, for every combination of the other parameters."""
     made = []
     for parameter, grid, is_sweep in axes:
         if parameter.refine and is_sweep and parameter.kind != "choice":
@@ -207,7 +208,7 @@ def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
 
 
 def accepts(probe: Probe, parameters: Mapping[str, Value | Sequence[Value]]) -> bool:
-    """Whether the probe has each of these parameters and, of a choice, each of these values."""
+    """Returns whether the probe has each of these parameters and, for a choice, each of these values."""
     own = {parameter.name: parameter for parameter in probe.parameters}
     return all(
         name in own and (own[name].kind != "choice" or set(several_of(written)) <= set(own[name].choices))
@@ -220,7 +221,8 @@ def several_of(written: Value | Sequence[Value]) -> Sequence[Value]:
 
 
 def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: Sequence[Probe]) -> Failure:
-    """Why no probe accepts the parameters: the first unknown name or value. of: the probes as the user named them."""
+    """Returns why no probe accepts the parameters: the first unknown name or value. of: the probes as the user named
+    them."""
     for name, written in parameters.items():
         having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]
         if not having:
@@ -248,7 +250,7 @@ _INSTRUCTIONS = "instructions"
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:
-    """The suite whose claims name the rows that this machine will have."""
+    """Returns the suite with claims that name the rows that this machine will have."""
 
     def value(written: Value) -> Value:
         number = values.relative_bytes(written, machine) if isinstance(written, str) else None
@@ -271,9 +273,9 @@ def on_machine(suite: Suite, machine: Machine) -> Suite:
 
 
 def claim_rank(suite: Suite, point: Point) -> int:
-    """0 for a point beside a published figure; 1 for a line of the study's tables or of a figure of single numbers;
-    else UNCLAIMED. Under any ABI and anywhere; claims by meaning alone do not count, nor counting targets but for
-    claims about instructions."""
+    """Returns 0 for a point of a published figure; 1 for a line of the study's tables or of a figure of single numbers;
+    else UNCLAIMED. ABI and target do not matter. Claims by meaning alone do not count, and counting targets count
+    only for claims about instructions."""
     if not (suite.published or suite.figure or suite.program):
         return UNCLAIMED
     counted = is_counted(point)

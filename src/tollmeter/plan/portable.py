@@ -18,7 +18,7 @@ _ANY = "*"
 
 
 def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: float, precision: float) -> str:
-    """abis: that the bundle has, in place of the selections' own."""
+    """Returns the plan of a bundle as text. abis: the bundle's, which replace the selections' own."""
     lines = [_line("suite", suite.name, f"{budget_s:g}", f"{precision:g}")]
     probes = catalog.probes()
     for name in sorted(used_probes(suite, catalog)):
@@ -36,7 +36,7 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
 
 
 def used_probes(suite: Suite, catalog: Catalog) -> set[str]:
-    """Names of the probes that its selections mean. Raises Failure (2) where none accepts a selection's parameters."""
+    """Names of the probes of its selections. Raises Failure (2) if none accepts a selection's parameters."""
     return {name for select in suite.select for name in accepting(select, catalog.probes())}
 
 

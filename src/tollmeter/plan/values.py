@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a parameter: its default sweep, and what a person or a suite writes in its place.
+"""The values of a parameter: its default sweep, and the values that a user or a suite writes in its place.
 
 A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data caches: `0.5xL1`, `2xL2`, `4xLAST`.
-`1KiB..64KiB` is the default sweep between these two. `1xCPUS` is as many as the CPUs that may be used."""
+`1KiB..64KiB` is the default sweep between these two. `1xCPUS` is the number of usable CPUs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
 
 
 def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
-    """Steps up to all CPUs that may be used, and all of them; the cores of one package and those of all packages, which
-    the order of the CPUs fills one after the other."""
+    """Returns the numbers of CPUs to sweep: steps up to all usable CPUs, all of them, the cores of one package, and the
+    cores of all packages, which the order of the CPUs fills one after the other."""
     allowed = set(machine.allowed_cpus) or set(range(machine.cpus))
     most = parameter.stop * len(allowed)
     packages, cores = (
@@ -67,8 +67,8 @@ def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...
 
 
 def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """The grid of a refined sweep beyond the last-level cache with the doublings behind its end up to the most memory:
-    where the latency still rises at the end, the system has not told of a cache."""
+    """The grid of a refined sweep, extended beyond the last-level cache by doublings up to the largest memory: if the
+    latency still rises at the end, the system does not report a cache."""
     sizes = [value for value in grid if isinstance(value, int)]
     if parameter.stop_scale != "last-cache" or not sizes or not machine.memory_bytes:
         return tuple(grid)
@@ -77,9 +77,10 @@ def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> t
 
 
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
-    """start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
+    """Yields start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ... stop
+    with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
 
-    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not."""
+    These sizes are multiples of a line and include the real sizes of caches, unlike powers of a root of two."""
     if start == 0:
         yield 0
     base, last = max(1, start), -1
@@ -93,7 +94,8 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
 
 
 def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """The first values of a grid: all, or one an octave if refined; always the last, which lies beyond all caches."""
+    """The first values of a grid: all, or one for each octave if refined; always the last, which is beyond all
+    caches."""
     if not parameter.refine or parameter.values:
         return tuple(grid)
     octaves = {*steps(parameter.start, int(grid[-1]), 1), grid[-1]}
@@ -108,7 +110,7 @@ def typical(parameter: Parameter, machine: Machine) -> Value:
 
 
 def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
-    """The values that one written value means: several for a range. Raises Failure where it means none."""
+    """The values of one written value: several for a range. Raises Failure for an invalid one."""
     if parameter.kind == "choice":
         if text not in parameter.choices:
             raise unknown("value", str(text), parameter.choices, place=f"for {parameter.name}")
@@ -126,25 +128,26 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
 
 
 def cache_bytes(machine: Machine, level: str) -> int:
-    """Size of the data cache L1 .. L9 or LAST; the last-level cache's for a level that does not exist."""
+    """Returns the size in bytes of the data cache L1 .. L9 or LAST; the last-level cache's for a level that does not
+    exist."""
     sizes = machine.data_sizes() or _ASSUMED
     last = max(sizes.values())
     return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)
 
 
 def most_bytes(machine: Machine) -> int:
-    """The largest buffer that a plan asks for."""
+    """The largest buffer that a plan uses, bytes."""
     return machine.memory_bytes // _LEAST_SHARE or 1 << 60
 
 
 def _beyond_last(times: float, machine: Machine) -> int:
-    """A size of so many last-level caches, which lies beyond all caches if it is more than one."""
+    """The size of so many last-level caches, beyond all caches if it is more than one."""
     last = cache_bytes(machine, "LAST")
     return int(min(times * (max(last, _LEAST_LAST_BYTES) if times > 1 else last), 2.0**63))
 
 
 def relative_bytes(text: str, machine: Machine) -> int | None:
-    """Bytes that a size in terms of a cache means, in whole lines; None where the text is no such size."""
+    """Returns the bytes of a size in terms of a cache, in whole lines; None if the text is not of this form."""
     relative = _RELATIVE.fullmatch(text)
     if not relative:
         return None
@@ -170,7 +173,8 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
 
 
 def portable(parameter: Parameter, text: str) -> str:
-    """The same number or size as the runner of a bundle reads it, which knows the machine. Raises Failure (2)."""
+    """Returns a number or size in the form that a bundle's runner reads, which knows the machine. Raises Failure
+    (2)."""
     if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text.strip())):
         return f"{of_cpus[1]}xCPUS"
     relative = _RELATIVE.fullmatch(text.strip())
