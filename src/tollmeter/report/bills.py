@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a command's CPU time went: a line for each kind of crossing, of a bill that is made now or of a kept one."""
+"""Tables of a command's CPU time: a line for each kind of crossing, for a new bill or a stored one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.005
 
 
 class SavedBill(NamedTuple):
-    """A command of a run folder: its CPU time, ns, and what it is made of."""
+    """The bill of a command in a run folder: its CPU time in ns, and its charges."""
 
     command: str
     cpu_ns: float
@@ -28,7 +28,7 @@ class SavedBill(NamedTuple):
 
 
 def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
-    """Every bill of a run, most expensive charge first; none of a run that has none."""
+    """Every bill of a run, most expensive charge first; empty for a run without bills."""
     by_command: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in (row for row in rows if {COMMAND, ITEM} <= row.parameters.keys()):
         of_item = by_command[str(row.parameters[COMMAND])][str(row.parameters[ITEM])]
@@ -49,7 +49,7 @@ def _charges(items: Mapping[str, Mapping[str, float]], toll_ns: float) -> Iterat
 
 
 def bill_table(charges: Sequence[Charge], cpu_ns: float, title: str = "call") -> Table:
-    """The charges that matter, one line for all others, and what is left of the CPU time."""
+    """Returns the table of a bill: the largest charges, one line for all others, and the remaining CPU time."""
 
     def share(ns: float | None) -> float:
         return min(1.0, (ns or 0.0) / cpu_ns)
@@ -83,7 +83,7 @@ def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]
 
 
 def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
-    """What each command takes, and its most expensive charge; empty without a bill."""
+    """Returns the CPU time of each command, and its most expensive charge; empty without a bill."""
     said = []
     for one in kept(rows, probes):
         shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])

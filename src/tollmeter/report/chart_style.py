@@ -3,7 +3,7 @@
 
 The six series colours were chosen by search: every pair stays 20 or more CIE76 units apart for normal sight and under
 simulated protanopia, deuteranopia and tritanopia (Machado et al. 2009, doi:10.1109/TVCG.2009.113), and each has a
-contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say."""
+contrast of at least 3 to its ground. Shapes and dashes repeat the distinction of the colours."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ THINGS = {
 
 
 def places(names: Sequence[str]) -> list[int]:
-    """The colour of each series: its thing's, or one by its name; the next free one if taken. From 6 on colours
+    """The colour of each series: that of its name or part; the next free one if taken. From index 6 on colours
     repeat."""
     taken: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
@@ -70,7 +70,7 @@ def places(names: Sequence[str]) -> list[int]:
 
 
 def _thing(name: str) -> int | None:
-    """By the whole name, or by the part before its first comma or blank."""
+    """Returns the colour number of a name: by the whole name, or by the part before its first comma or blank."""
     starts = (name, name.partition(",")[0], name.partition(" ")[0])
     return next((THINGS[start] for start in starts if start in THINGS), None)
 
@@ -82,7 +82,7 @@ Colour = Callable[[str], str]
 
 
 def by_variable(name: str) -> str:
-    """A colour that the page's style sheet decides, so that light, dark and print need no second drawing."""
+    """A colour that the page's style sheet determines, so that light, dark and print share one drawing."""
     return f"var(--{name})"
 
 
@@ -122,13 +122,13 @@ def config(colour: Colour, font: str) -> dict[str, Any]:
 
 
 def stacked(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with legends below each other: Vega accepts it, Vega-Lite's schema lacks it."""
+    """Returns the configuration with legends below each other, which Vega accepts and Vega-Lite's schema lacks."""
     layout = {"top": {"anchor": "start", "direction": "vertical"}}
     return {**config, "legend": {**config["legend"], "layout": layout}}
 
 
 def _styles(colour: Colour) -> dict[str, Any]:
-    """Marks by what they mean; a specification names the style, never a colour."""
+    """Returns the styles of marks by their role; a specification names the style, never a colour."""
     accent = colour("accent")
     return {
         "interval": {"opacity": 0.18, "strokeOpacity": 0},

@@ -25,7 +25,7 @@ MOST_ANNOTATIONS = 10
 
 
 class Case(NamedTuple):
-    """probe: what the case is filed under. message: why it failed or was skipped, or what it showed."""
+    """A test case. probe: name under which the case is filed. message: why it failed or was skipped, or its result."""
 
     name: str
     probe: str
@@ -54,12 +54,12 @@ def junit(suite: str, cases: Sequence[Case]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """An attribute of XML, which holds no control character."""
+    """An XML attribute without control characters."""
     return quoteattr(clean(text))
 
 
 def ktap(cases: Sequence[Case]) -> str:
-    """Version 1 of the kernel's test protocol. A `#` would begin a directive."""
+    """Returns version 1 of the kernel's test protocol. A `#` would begin a directive."""
     lines = ["KTAP version 1", f"1..{len(cases)}"]
     for number, case in enumerate(cases, 1):
         name, message = (clean(text).replace("#", "") for text in (case.name, case.message))
@@ -70,7 +70,7 @@ def ktap(cases: Sequence[Case]) -> str:
 
 
 def github(several: Iterable[Annotation]) -> str:
-    """The errors first; at most ten in all."""
+    """Returns annotations for GitHub, the errors first; at most ten."""
     ordered = sorted(several, key=lambda annotation: annotation.level != "error")[:MOST_ANNOTATIONS]
     return "".join(
         f"::{annotation.level} title={_escaped(annotation.title, ',:')}::{_escaped(annotation.message)}\n"
@@ -79,7 +79,8 @@ def github(several: Iterable[Annotation]) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """As the runner reads a command: what ends a line or a property is by its code. No other control character."""
+    """Returns text escaped for the runner's command syntax: line ends and property separators become codes, and other
+    control characters are removed."""
     special = f"%\r\n{more}"
     return "".join(f"%{ord(sign):02X}" if sign in special else clean(sign) for sign in text)
 
@@ -91,7 +92,7 @@ _GO_UNITS = {"ns": "ns/op", "B": "B/op", "cycle": "cycles/op", "instruction": "i
 
 
 class ComparedRun(Record, frozen=True):
-    """One run, or the rows of one run with one value of the property that is compared: then label is that value."""
+    """One run, or the rows of one run with one value of the compared property; label is then that value."""
 
     label: str
     run: RunInfo
@@ -99,8 +100,8 @@ class ComparedRun(Record, frozen=True):
 
 
 class ComparisonDocument(Record, frozen=True):
-    """What `toll compare --format json` prints. runs: the reference first; comparisons: of each other one with it. by:
-    the property of the rows of one run, empty where runs are compared."""
+    """What `toll compare --format json` prints. runs: the reference first; comparisons: of each other run with it. by:
+    the compared property of one run's rows, empty if runs are compared."""
 
     format: int
     by: str
@@ -120,7 +121,8 @@ def as_json(compared: Compared) -> bytes:
 
 
 def as_markdown(compared: Compared, *, whole: bool) -> str:
-    """Where all of it is longer than MOST_CHARACTERS, the last rows of the longest table are left out."""
+    """Returns the comparison as Markdown. If it is longer than MOST_CHARACTERS, the last rows of the longest table are
+    left out."""
     parts = blocks(compared, whole=whole)
     made = [text(part) if isinstance(part, str) else grid_of(part) for part in parts]
     over = sum(len(part) + 2 for part in made) - MOST_CHARACTERS
@@ -135,7 +137,7 @@ def as_markdown(compared: Compared, *, whole: bool) -> str:
 
 
 def cases(compared: Compared) -> list[Case]:
-    """One for each row and run: it fails where the row is slower and the machine does not explain it."""
+    """Returns one case for each row and run: it fails if the row is slower and the machine does not explain it."""
     made = []
     for label, comparison in zip(compared.labels[1:], compared.comparisons, strict=True):
         for change in comparison.changes:
@@ -151,7 +153,8 @@ def cases(compared: Compared) -> list[Case]:
 
 
 def annotated(compared: Compared) -> list[Annotation]:
-    """An error for each row that is slower, the worst first; a warning for each run whose changes are the machine's."""
+    """Returns an error for each row that is slower, largest slowdown first, and a warning for each run whose changes
+    are due to the machine."""
     slower = [change for comparison in compared.comparisons for change in comparison.changes
               if change.verdict == "slower" and change.cause != "machine"]  # fmt: skip
     worst = sorted(slower, key=lambda change: -abs(log(change.ratio.value)))
@@ -162,7 +165,7 @@ def annotated(compared: Compared) -> list[Annotation]:
 
 
 def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> Iterator[str]:
-    """What `benchstat -col run FILE` reads: one line for each visit, and the run as a key of the file."""
+    """Yields the lines that `benchstat -col run FILE` reads: one for each visit, with the run as a key of the file."""
     for label, results, lines in zip(compared.labels, compared.runs, values, strict=True):
         machine = results.index.machine
         yield f"run: {label}\ncpu: {clean(machine.cpu)}\nkernel: {clean(machine.kernel)}\n"
@@ -172,7 +175,7 @@ def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> 
 
 
 class VisitLine(NamedTuple):
-    """values: one for each visit. name: as Go names a benchmark, without its prefix."""
+    """The lines of a benchmark. values: one for each visit. name: in Go's form, without its prefix."""
 
     name: str
     unit: str
@@ -180,7 +183,7 @@ class VisitLine(NamedTuple):
 
 
 def go_name(probe: str, metric: str, parameters: Iterable[tuple[str, Value]], abi: str, target: str) -> str:
-    """Without blanks: `Memory.latency/metric=load/size=4096/abi=x86_64/target=local`."""
+    """Returns a benchmark name without blanks: `Memory.latency/metric=load/size=4096/abi=x86_64/target=local`."""
     keys = (("metric", metric), *parameters, ("abi", abi), ("target", target))
     words = (probe[:1].upper() + probe[1:], *(f"{name}={value}" for name, value in keys))
     return "/".join(re.sub(r"[\s/]+", "_", clean(word)) for word in words)

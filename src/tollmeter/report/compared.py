@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compared runs as sentences and tables for terminal, Markdown and page: what differs between the runs, which rows
-changed, and how many did not."""
+"""Compared runs as sentences and tables for terminal, Markdown and page: the differences between the runs, the changed
+rows, and the number of unchanged rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Block = Table | str
 
 
 def blocks(compared: Compared, *, whole: bool) -> list[Block]:
-    """All that is printed. whole: every row and every reason."""
+    """All printed blocks. whole: every row and every reason."""
     return [*_head(compared), *_machines(compared, whole), *_rows(compared, whole), *_counts(compared, whole)]
 
 
@@ -52,7 +52,7 @@ def blocks(compared: Compared, *, whole: bool) -> list[Block]:
 
 
 def _head(compared: Compared) -> list[Block]:
-    """Which runs these are, in what they differ, and what that means for the rows below."""
+    """Returns the names of the runs, their differences, and the consequence for the rows below."""
     first, *others = compared.labels
     if compared.by:
         results = compared.runs[0]
@@ -72,7 +72,7 @@ def _head(compared: Compared) -> list[Block]:
 
 
 def _worth(results: Results) -> str:
-    """The verdict of a run, and what is missing of it."""
+    """Returns the verdict of a run, and what it lacks."""
     run = results.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
     sentences = (f"{run_verdict.word(run)}: {run_verdict.meaning(results)}.", unfinished, run.damage)
@@ -80,13 +80,13 @@ def _worth(results: Results) -> str:
 
 
 def attributions(compared: Compared) -> list[str]:
-    """To what the changes of each run are attributed, where it is not the code."""
+    """Returns sentences that attribute the changes of each run, if not to the code."""
     named = zip(compared.comparisons, compared.labels[1:], strict=True)
     return [sentence for comparison, label in named if (sentence := attribution(comparison, label))]
 
 
 def attribution(comparison: Comparison, label: str) -> str:
-    """Empty where every change is one of the code."""
+    """Returns a sentence that attributes changes to the machine; empty if every change is attributed to the code."""
     counted = sum(change.cause == "machine" and change.same_instructions for change in comparison.changes)
     of_counted = f"{label}: {count(counted, 'change')}, {SAME_INSTRUCTIONS}." if counted else ""
     blamed = sum(change.cause == "machine" for change in comparison.changes) - counted
@@ -108,8 +108,8 @@ def attribution(comparison: Comparison, label: str) -> str:
 
 
 def _machines(compared: Compared, whole: bool) -> list[Block]:
-    """Memory of two or more machines side by side, its levels in the order of the reference and then of the others;
-    and of two machines the tolls, as their page has them. whole: or else the few that represent all."""
+    """Returns the memory of several machines side by side, levels in the order of the reference and then of the others;
+    for two machines also the tolls. whole: print all tolls rather than the few that represent all."""
     if not compared.machines:
         return []
     from tollmeter.report.overlay import tolls_table
@@ -130,7 +130,7 @@ def _machines(compared: Compared, whole: bool) -> list[Block]:
 
 
 def _rows(compared: Compared, whole: bool) -> list[Block]:
-    """The rows that changed, and the curves of which several did; or every row."""
+    """The rows that changed, and the curves with several changed rows; or every row."""
     by_key, sentences = compared.by_key(), []
     in_curves: set[int] = set()
     if whole or compared.machines:
@@ -154,7 +154,8 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
 
 
 def _counts(compared: Compared, whole: bool) -> list[Block]:
-    """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
+    """Returns how many rows changed, did not change, are inconclusive or are not compared, and what would decide the
+    inconclusive rows."""
     old, *others = compared.labels
     sentences: list[Block] = []
     for label, comparison, results in zip(others, compared.comparisons, compared.runs[1:], strict=True):
@@ -184,14 +185,15 @@ def _counted(comparison: Comparison) -> str:
 
 
 def _is_bounded(change: Change) -> bool:
-    """Whether a row is inconclusive and the interval of its ratio lies within the bound."""
+    """Returns whether a row is inconclusive and the interval of its ratio lies within the bound."""
     low, high = change.ratio.low, change.ratio.high
     is_wide = change.verdict == "cannot tell" and change.reason == TOO_WIDE
     return is_wide and low is not None and high is not None and low * (1 + BOUND) >= 1 and high <= 1 + BOUND
 
 
 def _decided_by(comparison: Comparison, results: Results) -> str:
-    """Visits and budget that decide half of the decidable inconclusive rows, and the count of the others."""
+    """Returns the visits and budget that decide half of the decidable inconclusive rows, and the number of the
+    others."""
     inconclusive = [change for change in comparison.changes if change.verdict == "cannot tell"]
     times = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in inconclusive
              if change.visits_wanted]  # fmt: skip
@@ -210,7 +212,7 @@ def _decided_by(comparison: Comparison, results: Results) -> str:
 
 
 def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> str:
-    """The reasons why rows are not compared, the most frequent first; with the runs' own labels, where these are not
+    """Returns the reasons why rows are not compared, the most frequent first, with the runs' labels if these are not
     old and new."""
     if not comparison.refused:
         return ""
@@ -228,7 +230,8 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
 
 
 def _geometric_mean(compared: Compared) -> list[str]:
-    """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
+    """Returns the geometric mean over the times and rates that all runs have, as ratios of costs; empty for fewer than
+    two rows."""
     costs = []
     for changes in compared.by_key().values():
         complete = [change for change in changes if change is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and curves of several runs side by side, and what differs between the runs besides their numbers."""
+"""Rows and curves of several runs side by side, and the differences between the runs other than their numbers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LEAST_TIMES = 2
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs, the reference first, and the comparison of each other with it. by: the property whose values are compared
-    in one run, which then stands for each value. machines: whether machines are compared."""
+    """Compared runs, the reference first, and the comparison of each other run with it. by: the property whose values
+    are compared in one run, which then represents each value. machines: whether machines are compared."""
 
     runs: tuple[Results, ...]
     labels: tuple[str, ...]
@@ -43,7 +43,7 @@ class Compared:
         return changes
 
     def key(self, row: Row) -> Key:
-        """Of both rows of a pair: without the property in which they differ."""
+        """Returns the common key of both rows of a pair: without the property in which they differ."""
         return key_without(row, self.by)
 
 
@@ -54,12 +54,13 @@ def key_without(row: Row, by: str) -> Key:
 
 
 def full_name(row: Row) -> str:
-    """With everything that tells it from other rows, in the order of the probe: globs of limits match it."""
+    """Returns the name of a row with every distinguishing property, in the order of the probe: globs of limits match
+    it."""
     return _full_name(row.probe, row.metric, row.parameters, row.abi, row.target)
 
 
 def name_of(point: Point, metric: str) -> str:
-    """The full name of its row."""
+    """The full name of a point's row."""
     return _full_name(point.probe, metric, point.values(), point.abi, point.target)
 
 
@@ -81,7 +82,7 @@ class Naming:
                 self._seen.setdefault(("", name), set()).add(getattr(row, name))
 
     def row(self, row: Row, *, without: str = "") -> str:
-        """without: a parameter that is not named."""
+        """Returns the name of a row. without: a parameter to omit."""
         words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
         words += [f"{name}={self.value(row, name)}" for name in row.parameters
                   if name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1]  # fmt: skip
@@ -89,7 +90,7 @@ class Naming:
         return " ".join([*words, *(getattr(row, name) for name in places)])
 
     def value(self, row: Row, name: str) -> str:
-        """As it is typed: `words_else_bytes`, and 16KiB for a size."""
+        """Returns a value as it is typed: `words_else_bytes`, and 16KiB for a size."""
         value = row.parameters.get(name)
         if isinstance(value, str) and name not in row.chosen:
             return value
@@ -97,7 +98,7 @@ class Naming:
 
 
 def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
-    """None without a row."""
+    """Returns the table of rows; None without a row."""
     by_key, naming, lines = compared.by_key(), Naming(compared), []
     old, *others = compared.labels
     columns = [Column("Rows"), Column(old, True)]
@@ -122,7 +123,7 @@ def _with_sign(change: Change) -> Figure:
 
 
 def ratio(change: Change) -> Figure:
-    """New over old, with its interval where there is one."""
+    """Returns the ratio new over old, with its interval if there is one."""
     estimate = change.ratio
     if not isfinite(estimate.high) or estimate.low <= 0:
         return Figure(plain(estimate.value), "×")
@@ -130,7 +131,8 @@ def ratio(change: Change) -> Figure:
 
 
 def verdict(change: Change) -> str:
-    """`~` the same, `?` inconclusive with what it would take, else the direction and by how much."""
+    """Returns `~` for the same, `?` for inconclusive with the visits to resolve it, else direction and size of the
+    change."""
     if change.verdict in SIGNS:
         has = min(change.old.visits, change.new.visits)
         visits = f"{count(change.visits_wanted)} visits, has {has}" if change.visits_wanted else ""
@@ -139,14 +141,14 @@ def verdict(change: Change) -> str:
 
 
 def direction(change: Change) -> str:
-    """A time or a rate is faster or slower; memory and counts are less or more."""
+    """Returns faster or slower for a time or a rate; less or more for memory and counts."""
     if change.verdict in ("faster", "slower") and change.new.unit not in _OF_TIME:
         return "more" if change.ratio.value > 1 else "less"
     return change.verdict
 
 
 def by_how_much(change: Change) -> str:
-    """12 %, or from twice as much on a multiple."""
+    """Returns the size of a change: 12 %, or a multiple from twice as much on."""
     value = change.ratio.value
     return f"{plain(value, 2)} ×" if value >= LEAST_TIMES else percent(value - 1)
 
@@ -182,8 +184,8 @@ LEAST_CONTENDED = 0.05
 
 
 def differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:
-    """What differs between the runs; what differs between their systems, without volatile values; and what they have in
-    common, in words. labels: the headings of the runs' columns."""
+    """Returns the differences between the runs; the differences between their systems, without volatile values; and
+    their common facts in words. labels: headings of the runs' columns."""
     facts = [_facts(results) for results in runs]
     differ = [name for name in facts[0] if any(of_run[name] != facts[0][name] for of_run in facts)]
     same = [f"{name} {value}" for name, value in facts[0].items() if name not in differ and value]
@@ -199,7 +201,7 @@ def run_name(results: Results) -> str:
 
 
 def _facts(results: Results) -> dict[str, str]:
-    """options: what was typed that changes how a row is measured."""
+    """Returns the facts of a run. options: typed options that change how a row is measured."""
     machine, run, request = results.index.machine, results.index.run, results.request
     numbered = [row for row in results.index.rows if row.status == "ok"]
     cpus, share = ",".join(map(str, request.get("cpus", ()))), run.shared_share
@@ -235,13 +237,13 @@ def _side_by_side(
 
 
 def revisions(runs: tuple[Results, Results]) -> dict[str, tuple[int, int]]:
-    """The probes that have rows of different revisions in two runs: a revision changes what a number means."""
+    """Returns the probes with rows of different revisions in two runs: a revision changes the meaning of a number."""
     first, second = ({row.probe: row.revision for row in results.index.rows} for results in runs)
     return {name: (first[name], second[name]) for name in first if second.get(name, first[name]) != first[name]}
 
 
 def not_compared(runs: tuple[Results, Results]) -> list[str]:
-    """Which probes are not compared, and which executables of the same probes are not the same."""
+    """Returns sentences on the probes that are not compared, and on executables of one probe that differ."""
     sentences = []
     moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(runs).items()]
     if moved:

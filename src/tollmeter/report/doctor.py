@@ -39,7 +39,7 @@ _INDENT, _HANGING = 5, 7
 
 
 class FileChange(NamedTuple):
-    """One file of the machine: the value that it has, and the one that mends."""
+    """One file of the machine, with its present value and the value that mends the finding."""
 
     path: str
     found: str
@@ -71,7 +71,7 @@ def _verb(rank: Rank, number: int) -> str:
 def print_findings(
     results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed, console: Console
 ) -> None:
-    """The answer, then each finding by rank: its claim, what it rests on, and what mends it."""
+    """Prints the answer, then each finding by rank: its claim, its evidence, and its remedy."""
     wrapped(console, headline(found, unjudged), style="bold", hanging=2)
     numbered = list(enumerate(found, 1))
     for rank in RANKS:
@@ -100,7 +100,8 @@ def print_findings(
 
 
 def summary(results: Results) -> str:
-    """What was measured, in a line: a wake-up as it is, and no profile. Empty where nothing has a number."""
+    """Returns the measured values in one line: the wake-up time under its own name, and no profile. Empty if no row has
+    a number."""
     own = [row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0]
     rows = [with_meaning(own, results.probes, means)[:1] for means in SHOWN]
     clock_hz = results.index.machine.core_clock_hz
@@ -125,7 +126,7 @@ def _print_finding(number: int, finding: Finding, results: Results, changed: Cha
 
 
 def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> str:
-    """What is printed, for a file."""
+    """Returns the printed text, for a file."""
     console = Console(file=StringIO(), width=WIDEST, highlight=False)
     print_findings(results, found, unjudged, changed, console)
     assert isinstance(console.file, StringIO)
@@ -152,7 +153,7 @@ def _state(found: Sequence[Finding], unjudged: Sequence[str]) -> int:
 
 
 def prometheus(results: Results, found: Sequence[Finding], unjudged: Sequence[str]) -> bytes:
-    """Text format 0.0.4, as node_exporter's textfile collector reads it."""
+    """Returns text format 0.0.4, as node_exporter's textfile collector reads it."""
     ranks = Counter(finding.rank for finding in found)
     lines = [
         "# HELP toll_doctor 1 fit to be measured, 0 a condition prevents or distorts it, -1 not judged.",
@@ -228,7 +229,7 @@ echo 'nothing here is mended by a setting of the system'
 
 
 def script(results: Results, found: Sequence[Finding], changed: Changed) -> bytes:
-    """For a person to read first. What no setting mends stands in comments."""
+    """Returns a script for the user to read before running it. Findings that no setting mends are in comments."""
     lines: list[str] = []
     for finding in found:
         own = [change for change, asking in changed.items() if asking == finding]

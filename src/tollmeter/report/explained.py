@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--explain` prints: of a probe its method, its proof and its machine code; of a row the visits that it is made
-of, drawn on one scale, and what was discarded."""
+"""The output of `--explain`: for a probe its method, its proof and its machine code; for a row its visits, drawn on one
+scale, and its discarded samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ROLES = {
 
 
 class CodeLine(NamedTuple):
-    """remark: what the instruction leads to, empty for nothing."""
+    """A line of machine code. remark: target of the instruction; empty for none."""
 
     address: int
     text: str
@@ -44,7 +44,7 @@ class CodeLine(NamedTuple):
 
 
 class CrossingCode(NamedTuple):
-    """path: of the executable."""
+    """The machine code of a crossing. path: of the executable."""
 
     function: str
     path: str
@@ -52,9 +52,8 @@ class CrossingCode(NamedTuple):
 
 
 class ExplainedProbe(NamedTuple):
-    """method: paragraphs of the comment of each of its files. functions: role, name and lines of each that it names.
-    refusals: the sentences with which it gives no number. code: what its body became; remark: why there is none, or
-    what may be wrong with it."""
+    """The explanation of a probe. method: functions: role, name and lines of each function that it names. refusals:
+    sentences that replace a number. code: machine code of its body; remark: why there is none, or a doubt about it."""
 
     probe: Probe
     method: tuple[tuple[str, tuple[str, ...]], ...]
@@ -66,8 +65,9 @@ class ExplainedProbe(NamedTuple):
 
 
 class ExplainedVisit(NamedTuple):
-    """cpus: the timed worker's first. contended: share of its samples, None where that was not seen. value: what it
-    counts as, None where it does not; low, high: of nine tenths of its batches, without the outermost."""
+    """A visit of an explained row. cpus: the timed worker's first. contended: share of its samples, None if not
+    measured. value: its contribution, None if it has none; low, high: range of the central nine tenths of its
+    batches."""
 
     visit: int
     cpus: tuple[int, ...]
@@ -81,7 +81,7 @@ class ExplainedVisit(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A total of the evidence beside all samples, None where it was not reported. of: what it is a part of."""
+    """A total of one kind of evidence over all samples, None if not reported. of: the whole of which it is a part."""
 
     what: str
     total: float | None
@@ -90,8 +90,9 @@ class Seen(NamedTuple):
 
 
 class ExplainedRow(NamedTuple):
-    """aside: samples discarded by reason; failed: visits without a number by reason. values, discarded: of single
-    batches, in the metric's unit. way: how a sample becomes a value. stands_for: how a visit counts."""
+    """The explanation of a row. aside: samples discarded by reason; failed: visits without a number by reason. values,
+    discarded: of single batches, in the metric's unit. way: how a sample becomes a value. stands_for: the statistic
+    of a visit."""
 
     row: Row
     metric: Metric
@@ -132,7 +133,7 @@ def probe_blocks(explained: ExplainedProbe) -> Iterator[str | Table | Listing]:
 
 
 def _evidence_against(probe: Probe) -> str:
-    """What discards a sample, by what the probe declares that it does."""
+    """Returns the reasons for which a sample is discarded, by the probe's declarations."""
     against = [] if probe.switches else ["a context switch"]
     against += [] if probe.faults else ["a major page fault"]
     against += ["another CPU", "stolen time", "a control loop off its rate"]
@@ -182,7 +183,7 @@ _COUNTED_BY: dict[EventSource, str] = {
 
 
 def _events(row: Row) -> Iterator[str | Table]:
-    """What was counted of one operation, with the least and the greatest visit."""
+    """Yields the event counts of one operation, with the lowest and the highest visit."""
     if not row.counters:
         return
     columns = [Column("Events of one operation"), Column("", True), Column("visits", True), Column("counted by")]
@@ -197,7 +198,7 @@ def _events(row: Row) -> Iterator[str | Table]:
 
 
 def left_out(rows: Sequence[Row], folder: str) -> Iterator[str]:
-    """The rows that the words name beyond those that are explained."""
+    """Yields a sentence on the selected rows that are not explained, with the command that explains one."""
     if left := [f"{row.probe} {_parameters(row.parameters)}".rstrip() for row in rows[MOST_ROWS:]]:
         yield f"{count(len(left), 'row')} more: `{typed('show', folder, '--explain', *left[0].split())}` explains one."
 
@@ -207,7 +208,7 @@ def _parameters(parameters: Mapping[str, object]) -> str:
 
 
 def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
-    """How visits become the number and its interval."""
+    """Yields sentences on how visits become the number and its interval."""
     row = explained.row
     if explained.clock_hz:
         yield f"Times follow the core's clock, and are stated at {explained.clock_hz / 1e9:.2f} GHz."
@@ -262,7 +263,7 @@ def _visits(explained: ExplainedRow) -> Table | None:
 
 
 def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
-    """Of all batches, and of the discarded samples on the same scale."""
+    """Yields histograms of all batches, and of the discarded samples on the same scale."""
     values, discarded = explained.values, explained.discarded
     if len(values) < MOST_VISITS:
         return

@@ -32,7 +32,7 @@ Block = Table | str
 
 
 def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
-    """All that is printed. whole: every row's distribution."""
+    """All printed blocks. whole: every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
         yield f"{clean(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
@@ -55,7 +55,8 @@ def _tally(judged: JudgedNode) -> str:
 
 
 def sentence(judged: JudgedNode, named: NamedNode) -> str:
-    """Which nodes, in what, by how much, and what of them is like their peers."""
+    """Returns a sentence with the named nodes, their rows and deviation, and the parts in which they match their
+    peers."""
     names, first, model = ", ".join(named.nodes[:MOST_NAMES]), named.effects[0], judged.model
     if len(named.nodes) > MOST_NAMES:
         names += f" and {len(named.nodes) - MOST_NAMES} more ({len(named.nodes)} nodes)"
@@ -83,7 +84,8 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def _what(model: HardwareModel, effect: Effect) -> str:
-    """The rows of an effect, and by which parameter they are apart from the others, where one does that."""
+    """Returns the rows of an effect, with the parameter that distinguishes them from the other rows, if a single one
+    does."""
     if effect.level == "row":
         return row_name(model.rows[effect.rows[0]])
     of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
@@ -125,7 +127,7 @@ def row_name(row: FleetRow) -> str:
 
 
 def distribution(judged: JudgedNode, most: int | None) -> Table | None:
-    """Rows that several nodes have, those that differ most first."""
+    """Returns the rows that several nodes have, the most different first; None without any."""
     spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
     columns = [Column("Rows"), Column("nodes", True, spare=1), Column("median", True), Column("10 %", True, spare=2),
@@ -143,7 +145,7 @@ def distribution(judged: JudgedNode, most: int | None) -> Table | None:
 
 
 def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
-    """The value of the slowest node, or of the one that has most, and its name."""
+    """The value of the slowest node, or of the node with the highest value, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
     value = exp(judged.spread.centre[row] + (-cost if about.is_rate else cost))
@@ -154,7 +156,7 @@ def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
 
 
 def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
-    """A line for each named node: its host's name, and what differs in one line, as `scontrol update` takes it."""
+    """Returns a line for each named node: its host's name and the differences, as `scontrol update` takes it."""
     lines = [
         f"{_host(node)} toll: {'; '.join(reasons_of(judged, node))}\n"
         for judged in models
@@ -166,7 +168,7 @@ def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
 
 
 def reasons_of(judged: JudgedNode, node: str) -> list[str]:
-    """What differs on a node that is named; of several nodes that are ill in the same way, the largest effect."""
+    """Returns the differences of a named node; for several nodes with a common defect, the largest effect."""
     for named in judged.named:
         if node in named.nodes:
             first = dataclasses.replace(named.effects[0], cost=named.costs[named.nodes.index(node)])
@@ -176,7 +178,7 @@ def reasons_of(judged: JudgedNode, node: str) -> list[str]:
 
 
 def _host(node: str) -> str:
-    """A node's name without the digits that distinguish machines of one host name."""
+    """A node's name without the digits that distinguish hosts of one name."""
     return clean(node.rpartition("-")[0] or node)
 
 
@@ -223,7 +225,7 @@ def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
 
 
 def page(models: Sequence[JudgedNode]) -> bytes:
-    """One page that needs no other file."""
+    """Returns one page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
         "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
@@ -235,7 +237,8 @@ def page(models: Sequence[JudgedNode]) -> bytes:
 
 
 def heat_map(judged: JudgedNode) -> dict[str, Any]:
-    """Nodes, most affected first, and rows, or a line a probe. A cell: deviation from the peers; -128 is none."""
+    """Returns nodes, most affected first, and rows, or a line for each probe. A cell: deviation from the peers; -128 is
+    none."""
     ill = [node for named in judged.named for node in named.nodes]
     rank = {name: place for place, name in enumerate(ill)}
     order = sorted(range(len(judged.model.nodes)), key=lambda node: rank.get(judged.model.nodes[node], len(rank)))

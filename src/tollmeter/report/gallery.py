@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A static site of machines: `index.html` with the list, and a file for each machine that it loads when it is shown.
-The same page, with the machines' numbers in it, is what `toll compare --machines` writes.
-"""
+"""A static site of machines: `index.html` with the list, and a file for each machine that it loads to show it. `toll
+compare --machines` writes this page with the machines' numbers included."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
     """Writes each machine as it comes, in place of the site that is there, and returns how many. Raises Failure (5)
-    where it cannot be written."""
+    if it cannot be written."""
     listed: dict[str, dict[str, Any]] = {}
     try:
         inner = own_folder(folder, FOLDER)
@@ -43,13 +42,13 @@ def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
 
 
 def single_page(machines: Sequence[PublishedRun], names: Sequence[str]) -> str:
-    """The machines side by side in one page that needs no other file. names: of their runs."""
+    """Returns the machines side by side in one page that needs no other file. names: of their runs."""
     named = zip(map(_whole, machines), names, strict=True)
     return _page([machine | {"name": f"{machine['name']}, {name}"} for machine, name in named], loads=False)
 
 
 def _page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
-    """loads: whether the page loads what it shows of a machine, from its own folder."""
+    """Returns the page. loads: whether the page loads a machine's data from its own folder."""
     data, words = {"machines": machines, "loads": loads}, {"count": len(machines)}
     return rendered("gallery.html", (), words, "gallery.css", own="gallery.js", data=data, loads=loads)
 
@@ -65,7 +64,8 @@ def _summary(published: PublishedRun) -> dict[str, Any]:
 
 
 def numbers_of(index: Index) -> dict[str, str]:
-    """What a list of machines or runs shows: memory's latency and read rate, and a system call; empty without one."""
+    """Returns the numbers that a list of machines or runs shows: memory's latency and read rate, and a system call;
+    empty if missing."""
     memory = index.hierarchy[-1] if index.hierarchy else None
     call = next((toll for toll in index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
     return {
@@ -99,16 +99,16 @@ def _whole(published: PublishedRun) -> dict[str, Any]:
 
 
 def _figure(figure: Figure) -> tuple[str, str]:
-    """The value in its unit, and how sure it is."""
+    """The value in its unit, and its interval in words."""
     return str(figure.bare), figure.sure
 
 
 def _ends(toll: Toll) -> dict[str, float | None]:
-    """Of its interval, which a toll of too few visits does not have."""
+    """Returns the ends of a toll's interval, which a toll of too few visits lacks."""
     few = toll.visits < LEAST_VISITS
     return {"low": None if few else _short(toll.low), "high": None if few else _short(toll.high)}
 
 
 def _short(value: float | None) -> float | None:
-    """Five digits."""
+    """Returns a value with five digits."""
     return None if value is None or not isfinite(value) else float(f"{value:.5g}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision on a build in words: what is slower by more than its limit, what the rows can show, or why there is no
-decision."""
+"""The decision on a build in words: the rows that are slower by more than their limit, the smallest change that the
+rows could show, or why there is no decision."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HOPELESS = 1.0
 
 @dataclass(frozen=True)
 class Gated:
-    """unlike: why the two runs cannot decide about the code, empty where they can. unused: globs of limits that no row
-    matches. missing: the rows of the reference that have no number in the new run. broken: rows beyond an absolute
-    limit."""
+    """The result of a gate. unlike: why the two runs cannot decide about the code, empty if they can. unused: globs of
+    limits that no row matches. missing: rows of the reference without a number in the new run. broken: rows beyond
+    an absolute limit."""
 
     compared: Compared
     decision: Decision
@@ -42,7 +42,7 @@ class Gated:
 
 
 def sentences(gated: Gated) -> list[str]:
-    """The result first, then how much the rows can show, then what is amiss."""
+    """Returns the result first, then the smallest change that the rows could show, then problems."""
     decision, missing = gated.decision, gated.missing
     amiss = []
     if missing:
@@ -73,7 +73,7 @@ def sentences(gated: Gated) -> list[str]:
 
 
 def _floor(decision: Decision) -> str:
-    """The smallest change that the rows can show."""
+    """The smallest change that the rows could show."""
     least = sorted(row.least for row in decision.rows if not row.judged.reason)
     if not least:
         return "No row can show a change."
@@ -84,7 +84,7 @@ def _floor(decision: Decision) -> str:
 
 
 def failures(decision: Decision) -> Table | None:
-    """The rows that fail, the worst first."""
+    """The rows that fail, largest slowdown first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
     lines = [Line((row.judged.name, _by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", _shows(row)))
              for row in decision.of("slower")]  # fmt: skip
@@ -100,7 +100,7 @@ def _shows(decided: Decided) -> str:
 
 
 def cases(decision: Decision, unlike: Sequence[str]) -> list[Case]:
-    """Of runs that cannot decide no row fails."""
+    """Returns a case for each row. If the runs cannot decide, no row fails."""
     made = []
     for row in decision.rows:
         name, probe = row.judged.name, row.judged.name.partition(" ")[0]
@@ -119,23 +119,23 @@ def _in_words(decided: Decided) -> str:
 
 
 def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
-    """Of runs that cannot decide, one warning."""
+    """Returns an annotation for each slower row; one warning if the runs cannot decide."""
     if unlike:
         return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
     return [Annotation("error", row.judged.name, _in_words(row)) for row in decision.of("slower")]
 
 
 def markdown(gated: Gated) -> str:
-    """For the page of a job."""
+    """Returns the decision as Markdown for the page of a CI job."""
     slow = None if gated.unlike else failures(gated.decision)
     parts = ["## toll gate", *map(text, sentences(gated)), *([grid_of(slow)] if slow else [])]
     return "\n\n".join(parts) + "\n\n"
 
 
 class GateDocument(Record, frozen=True):
-    """What `toll gate --format json` prints. passes: None where the runs cannot decide, for the reasons in unlike.
-    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run. broken:
-    rows of the new run beyond an absolute limit, which fails it whatever the runs can decide."""
+    """What `toll gate --format json` prints. passes: None if the runs cannot decide, for the reasons in `unlike`.
+    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run.
+    broken: rows of the new run beyond an absolute limit, which fails it even if the runs cannot decide."""
 
     format: int
     passes: bool | None
@@ -169,7 +169,8 @@ _RESULTS: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class GatedCommands:
-    """limit: the largest slowdown, as a share. measured: ratios, new over base; the last one decides."""
+    """The result of a gate of commands. limit: the highest permitted slowdown, as a share. measured: ratios, new over
+    base; the last one decides."""
 
     base: str
     new: str
@@ -183,7 +184,7 @@ class GatedCommands:
 
     @property
     def more(self) -> str:
-        """What a command beyond the limit is."""
+        """Returns the word for a command beyond the limit."""
         metric = self.measured[-1].metric
         return "slower" if metric == TIME else f"higher in {metric}"
 

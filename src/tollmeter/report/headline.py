@@ -22,13 +22,13 @@ FEW_PROBES = 3
 
 
 def headline(results: Results) -> str:
-    """That the question has no answer, where it has none; the answer; and that no longer run makes it more precise."""
+    """Returns the answer, or that the question has none; and whether a longer run would make it more precise."""
     return " ".join(filter(None, (unanswered(results), _answer(results), limit(results))))
 
 
 def _answer(results: Results) -> str:
-    """A study's advice and how many of its claims hold; the difference of one interleaved pair; else the ends of the
-    hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
+    """Returns the answer: a study's advice and the number of its claims that hold; the difference of one interleaved
+    pair; else the ends of the hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
     study, advice = results.index.study, ways_out(results, results.suite)[:1] if results.suite is not None else []
     own = (study.worth, *(way.best for way in advice), tally_in_words(study.tally)) if study is not None else ()
     if any(own):
@@ -41,7 +41,7 @@ def _answer(results: Results) -> str:
 
 
 def of_few_probes(results: Results) -> str:
-    """The first metric of each of a few probes. Empty for a study or a comparison, which have their own."""
+    """The first metric of each of a few probes. Empty for a study or a comparison, which have their own answer."""
     is_compared = (
         results.index.opposed or results.index.run.uncompared or (results.suite is not None and results.suite.published)
     )
@@ -74,8 +74,9 @@ NOT_JUDGED = "problems are not ruled out"
 
 @dataclass(frozen=True)
 class Problems:
-    """lead: how many, none, or that it was not judged. named: the claims of the gravest, in the order of the findings.
-    rest: how many more there are, what was looked at, or why the run could not look at all."""
+    """The problems of the first screen. lead: their number, or that none was found, or that none was judged. named:
+    claims of the gravest, in the order of the findings. rest: number of other problems, the probes looked at, or why
+    the run could not judge."""
 
     lead: str
     named: tuple[str, ...]
@@ -87,8 +88,8 @@ class Problems:
 
 
 def problems(results: Results) -> Problems:
-    """`No problem found` only of a run that could have found one. A claim stands without its explanation, which is
-    printed with the findings."""
+    """Returns the problems; `No problem found` only for a run that could have found one. A claim is printed without its
+    explanation, which is printed with the findings."""
     findings = [finding for finding in tables.findings(results) if finding.severity != "note"]
     limit = _limit(results)
     if not findings:
@@ -101,13 +102,13 @@ def problems(results: Results) -> Problems:
 
 
 def _families(results: Results) -> list[str]:
-    """Of the probes that timed this machine by its own clock: rules look at no other rows."""
+    """Returns the families of probes that timed this machine by its own clock, whose rows the rules use."""
     own = native(results.index.rows, results.index.machine.architecture)
     return sorted({row.probe.partition(".")[0] for row in own if row.status == "ok"})
 
 
 def _limit(results: Results) -> str:
-    """Why problems may have gone unseen; empty where the run carries every problem that its rows give."""
+    """Returns why problems may have gone unseen; empty if the run carries every problem that its rows give."""
     if run_verdict.is_under_way(results.index.run):
         return "the run is still being measured"
     if not run_verdict.has_numbers(results):
@@ -128,8 +129,8 @@ LEAST_TIMES = 2
 
 
 def sentences(results: Results) -> list[str]:
-    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request. A study has
-    its pairs in its claims and tables."""
+    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request. A study's
+    pairs are in its claims and tables."""
     if results.index.study is not None:
         return []
     said = []
@@ -146,13 +147,13 @@ def sentences(results: Results) -> list[str]:
 
 
 def of_one_ratio(results: Results) -> str:
-    """The sentence of the only ratio; empty where there are several, or none."""
+    """The sentence of the only ratio; empty if there are several, or none."""
     all_sentences = sentences(results)
     return all_sentences[0] if results.index.opposed and len(all_sentences) == 1 else ""
 
 
 def below_the_headline(results: Results) -> list[str]:
-    """The headline has the only ratio."""
+    """Returns the sentences of pairs, except the only ratio, which is in the headline."""
     return [] if of_one_ratio(results) else sentences(results)
 
 

@@ -19,7 +19,7 @@ _OF_A_SECOND = 1e9
 
 
 def sentences(slower: Sequence[str], unmeasured: Sequence[str]) -> list[str]:
-    """The result first."""
+    """Returns the result first, then what could not be measured."""
     if slower:
         first = "Slower than it should be:"
     elif unmeasured:
@@ -42,7 +42,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
-    """One line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
+    """Returns one line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
     some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
     more = f"; {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
     return f"toll: {kind}{clean('; '.join(some[:MOST_NAMED]))}{more}\n" if some else ""
@@ -62,15 +62,15 @@ def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) 
 
 
 def prometheus(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
-    """Text format 0.0.4, as node_exporter's textfile collector reads it. toll_health: 1 healthy, 0 slower, -1 not
-    measured."""
+    """Returns text format 0.0.4, as node_exporter's textfile collector reads it. toll_health: 1 healthy, 0 slower, -1
+    not measured."""
     lines = ["# HELP toll_health 1 healthy, 0 slower than it should be, -1 not measured.", "# TYPE toll_health gauge"]
     lines.append(f"toll_health {0 if slower else -1 if unmeasured else 1}")
     return "\n".join([*lines, *row_gauges(results.index.rows), ""]).encode()
 
 
 def row_gauges(every: Sequence[Row]) -> list[str]:
-    """The lines of all rows that have a number."""
+    """Returns the lines of all rows that have a number."""
     rows = [row for row in every if row.median is not None and row.status == "ok"]
     lines = list(
         _gauge("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND)

@@ -39,8 +39,8 @@ def print_history(
     *,
     usual: Sequence[Key] | None = None,
 ) -> None:
-    """The series that changed, one line each, then those of `usual` that did not; without it all series, each with a
-    table where they are few."""
+    """Prints the series that changed, one line each, then the unchanged series of `usual`; without `usual` all series,
+    each with a table if they are few."""
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
         by_machine.setdefault(host_key(row_series.machine), []).append(row_series)
@@ -63,7 +63,7 @@ def print_history(
 
 
 def _unchanged(series: Sequence[RowSeries], usual: Sequence[Key]) -> list[RowSeries]:
-    """In the order of `usual`, of one row the series with most runs."""
+    """Returns the unchanged series in the order of `usual`, for each row the series with most runs."""
     longest: dict[Key, RowSeries] = {}
     for each in sorted(series, key=lambda one: len(one.readings)):
         longest[row_key(each.row)] = each
@@ -100,7 +100,7 @@ def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], cons
 
 
 def _shared_differences(series: Sequence[RowSeries]) -> dict[str, tuple[str, ...]]:
-    """By day the differences that all changes of that day have, where there are several changes."""
+    """Returns by day the differences that all changes of that day share, if there are several changes."""
     by_day: dict[str, list[SeriesStep]] = {}
     for each in series:
         for step in each.steps:
@@ -117,7 +117,8 @@ def _day(series: RowSeries, step: SeriesStep) -> str:
 
 
 def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
-    """By the first screen's words, or by probe, parameters and metric; with the state of the core."""
+    """Returns the name of a series: by the first screen's words, or by probe, parameters and metric; with the core
+    state."""
     row = series.row
     parameters = "".join(f" {name}={value}" for name, value in row.parameters.items())
     words = labels.get(row_key(row)) or f"{row.probe}{parameters} {row.metric}"
@@ -143,7 +144,7 @@ def _print_series(series: RowSeries, console: Console) -> None:
 
 
 def _series_table(series: RowSeries) -> Table:
-    """A line a run, with a mark and what changed at the first run of each new level."""
+    """Returns a table with a line for each run, with a mark and the differences at the first run of each new level."""
     columns = [Column("Date"), Column("run"), Column(series.row.metric, True)]
     columns += [Column("cycles", True, spare=1)] if series.in_cycles else []
     steps = {step.place: step for step in series.steps}
@@ -158,8 +159,8 @@ def _series_table(series: RowSeries) -> Table:
 
 
 def _change_text(series: RowSeries, step: SeriesStep, elsewhere: Sequence[str] = ()) -> str:
-    """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs. elsewhere: differences that
-    are printed below the table."""
+    """Returns `× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs. elsewhere:
+    differences that are printed below the table."""
     ratio = step.change.ratio
     figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
     unit = " in cycles" if series.in_cycles else ""
@@ -177,7 +178,7 @@ def _figure(row: Row) -> Figure:
 
 
 def _blocks(series: RowSeries, width: int) -> str:
-    """A block for each run, or for several where there are more than fit, and a line before each change. The heights
+    """A block character for each run, or for several if they do not fit, and a line before each change. The heights
     span the values, and at least twice the usual interval, so that scatter does not look like a change."""
     values = [log(_compared_value(series, reading)) for reading in series.readings]
     usual = median(
@@ -223,7 +224,8 @@ def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
 
 
 def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
-    """A line a run for Apache Otava, without missing cells: the longest series' runs, and series with all."""
+    """A line for each run for Apache Otava, without missing cells: the runs of the longest series, and the series that
+    have all of them."""
     longest = max(series, key=lambda row_series: len(row_series.readings))
     columns: dict[str, dict[str, float]] = {}
     for row_series in series:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the instruction side: what a misprediction and a load after a store cost, and what each structure holds,
-with what was published of this core."""
+"""The table of the instruction side: the cost of a misprediction and of a load after a store, and the capacity of each
+structure, with published values of this core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNRESOLVED = "not resolved"
 
 
 def instruction_table(results: Results) -> Table | None:
-    """None where nothing of it was measured."""
+    """Returns the table; None if the run measured none of its lines."""
     index = results.index
     own = native(index.rows, index.machine.architecture)
     lines = [

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates over vector length in words: how fast each way of each ABI is, what one gains over another, where a rate falls.
-A table has one clock and one place."""
+"""Rates over vector length in words: the speed of each implementation of each ABI, the gain of one over another, and
+the lengths at which a rate falls. A table has one clock and one target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TRAPS = "trapped"
 
 @dataclass(frozen=True)
 class Section:
-    """A kernel at one precision in one place. first: the most measured one there. several: it compares something."""
+    """A section of a kernel at one precision on one target. first: whether it has the most rows there. several: whether
+    it compares anything."""
 
     title: str
     place: str
@@ -40,7 +41,7 @@ class Section:
 
 @dataclass(frozen=True)
 class LengthSeries:
-    """One way of one ABI, by length."""
+    """One implementation of one ABI, by length."""
 
     abi: str
     way: str
@@ -53,7 +54,7 @@ class LengthSeries:
 
 @dataclass(frozen=True)
 class _Group:
-    """What stands in one section. ways: the fastest first, as the probe lists them."""
+    """The content of one section. ways: the fastest first, as the probe lists them."""
 
     results: Results
     probe: str
@@ -73,13 +74,13 @@ class _Group:
 
     @property
     def place(self) -> str:
-        """Where, and by which clock, unless that is this machine's own."""
+        """Returns target and clock in words; empty for this machine's own."""
         clock_name = CLOCKS.get(self.clock, self.clock)
         return ", ".join(filter(None, ("" if self.target == "local" and not clock_name else self.target, clock_name)))
 
 
 def sections(results: Results) -> tuple[Section, ...]:
-    """The machine's own clock first, and of each place the kernel that was measured most."""
+    """The sections: the machine's own clock first, and for each target the kernel with most rows."""
     groups = _groups(results)
     places = [(group.target, group.clock) for group in groups]
     return tuple(_section(group, place not in places[:before])
@@ -116,8 +117,8 @@ def _section(group: _Group, first: bool) -> Section:
 
 
 def _by_the_study(group: _Group, series: LengthSeries) -> str:
-    """What a way is in this place, where a figure of the study names it for the ABI there: an emulated FPU's
-    instructions are no hardware's."""
+    """Returns a figure's name for an implementation on this target, if the study has one for the ABI: instructions of
+    an emulated FPU are not the hardware's."""
     suite = group.results.suite
     lines = (line for figure in suite.figure for line in figure.line) if suite else ()
     place = (series.abi, group.target, series.way)
@@ -157,7 +158,8 @@ def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Ro
 
 
 def picked(lengths: Sequence[int]) -> list[int]:
-    """So many that a table can hold, the ends among them, evenly between; powers of two where there are enough."""
+    """Returns as many lengths as a table can hold: both ends and evenly spaced lengths between; powers of two if there
+    are enough."""
     octaves = [n for n in lengths if n & (n - 1) == 0]
     usable = octaves if len(octaves) >= min(MOST_LENGTHS, len(lengths)) else list(lengths)
     if len(usable) <= MOST_LENGTHS:
@@ -184,7 +186,8 @@ def _rate(row: Row | None) -> Cell:
 
 
 def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
-    """What differs in one thing, a way or an ABI; and a sentence on ABIs that do not differ at any length."""
+    """Returns the gains between series that differ in one property, implementation or ABI; and a sentence on ABIs that
+    do not differ at any length."""
     alike: dict[tuple[str, str], list[LengthSeries]] = {}
     for series in group.series:
         heads = (same[0] for same in alike.values())
@@ -213,8 +216,8 @@ def _is_same(left: LengthSeries, right: LengthSeries) -> bool:
 
 
 def _pairs(group: _Group, apart: Sequence[LengthSeries]) -> Iterator[tuple[LengthSeries, LengthSeries, str]]:
-    """Each way over the next slower one of its ABI, then each ABI over those after it, way by way. apart: of ABIs that
-    are as fast as each other one way, the first."""
+    """Yields the pairs to compare: each implementation over the next slower one of its ABI, then each ABI over the
+    following ABIs, for each implementation. apart: the first of each set of equally fast ABIs."""
     for abi in dict.fromkeys(series.abi for series in group.series):
         for left, right in pairwise([series for series in group.series if series.abi == abi]):
             yield left, right, f"{abi}: {left.way} over {right.way}"
@@ -227,7 +230,8 @@ def _pairs(group: _Group, apart: Sequence[LengthSeries]) -> Iterator[tuple[Lengt
 
 
 def _knees(group: _Group) -> list[str]:
-    """Where the rates fall: those of one way that fall alike, or not for memory, or nowhere, in one sentence."""
+    """Returns sentences on the lengths at which rates fall; series of one implementation with equal falls, falls not
+    caused by memory, or no fall share a sentence."""
     by_way: dict[str, list[Lengths]] = {}
     for curve in group.results.index.lengths:
         place = (curve.probe, curve.target, curve.clock, curve.parameters.get("precision", ""))
@@ -241,8 +245,8 @@ def _knees(group: _Group) -> list[str]:
 
 
 def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
-    """ABIs, and what their rates over length do: each sentence once, with all ABIs that it is about. All are of one
-    way."""
+    """Yields the ABIs and the behaviour of their rates over length: each sentence once, with all ABIs that it applies
+    to. All are of one implementation."""
     falls = [(curve.abi, fall) for curve in curves for fall in curve.falls]
     of_length = [fall for _, fall in falls if fall.cause == "length"]
     length_abis = dict.fromkeys(abi for abi, fall in falls if fall.cause == "length")
@@ -258,7 +262,7 @@ def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
 
 
 def _fall(fall: Fall) -> str:
-    """Where, how much memory that is, and which cache ends there; or what is missing for a cause."""
+    """Returns the length of a fall, its memory, and the cache that ends there; or the missing evidence for a cause."""
     if fall.cause == "memory":
         held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
         why = f"{held}: {' or '.join(fall.levels)}"
@@ -273,7 +277,7 @@ def _fall(fall: Fall) -> str:
 
 
 def _fall_of_length(falls: Sequence[Fall]) -> str:
-    """Why memory is not what is waited for, and what likely is."""
+    """Returns why memory is not the cause of a fall, and the likely cause."""
     lengths = {fall.after_n for fall in falls}
     past = " to ".join(f"{n:,}" for n in sorted({min(lengths), max(lengths)}))
     lost = _times([fall.lost_ns for fall in falls])
@@ -291,7 +295,7 @@ def _no_fall(flat: Sequence[Lengths]) -> str:
 
 
 def _times(ns: Sequence[float]) -> str:
-    """One time, or the least and the most."""
+    """One time, or the lowest and the highest."""
     return " to ".join(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
 
 
@@ -312,7 +316,7 @@ def _of_clock(group: _Group) -> str:
 
 
 def _modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
-    """Misses of an operation by length, a line for each way of each ABI."""
+    """Misses of an operation by length, a line for each implementation of each ABI; None without a model."""
     by_name: dict[str, dict[int, Modelled]] = {}
     for model in models:
         if model.reason is None:
@@ -328,7 +332,7 @@ def _modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
 
 
 def _modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:
-    """What the model is, and why a part of it is missing."""
+    """Returns the description of the model, and why a part of it is missing."""
     cache = results.suite.modelled if results.suite else None
     if not models or cache is None:
         return ""

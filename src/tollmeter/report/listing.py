@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a small run, unsummarised: a user who requests a few points wants to see those numbers."""
+"""The rows of a small run, unsummarised: a user who requests a few points wants to see their numbers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LOCAL = "local"
 
 
 def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
-    """Each row with a number, the parameters that were requested or distinguish it, and where it ran if places differ.
-    whole: all rows; else the typical ones and where the rest is, or None for more than `most`."""
+    """Returns each row with a number, its requested or distinguishing parameters, and its target if targets differ.
+    whole: all rows; else the typical rows and a pointer to the others, or None for more than `most`."""
     rows = [row for row in results.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
@@ -46,7 +46,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
 
 
 def by_probe(results: Results) -> Iterator[tuple[str, Table]]:
-    """All rows with a number, each probe's under its question."""
+    """All rows with a number, by probe, each under its question."""
     for name in dict.fromkeys(row.probe for row in results.index.rows):
         rows = tuple(row for row in results.index.rows if row.probe == name)
         table = listing(replace_in(results, index=replace_in(results.index, rows=rows)), whole=True)
@@ -55,7 +55,7 @@ def by_probe(results: Results) -> Iterator[tuple[str, Table]]:
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
-    """A column for each parameter that is shown."""
+    """A column for each displayed parameter."""
     varying = _varying(rows)
     names = list(dict.fromkeys(name for row in rows for name in _shown(row, varying, results)))
     lines = [(row.metric, *(value_in_words(results, row, name) for name in names)) for row in rows]
@@ -63,7 +63,7 @@ def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], lis
 
 
 def _several(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
-    """The parameters beside each probe's name, since each probe has others."""
+    """Returns the columns with the parameters after each probe's name, since each probe has other parameters."""
     varying = _varying(rows)
     lines: list[tuple[str, ...]] = []
     for row in rows:
@@ -73,13 +73,13 @@ def _several(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[
 
 
 def _shown(row: Row, varying: set[tuple[str, str]], results: Results) -> list[str]:
-    """Parameters that were requested or distinguish the row; with several workers the relation of their CPUs."""
+    """Parameters that were requested or distinguish the row; with several workers, the relation of their CPUs."""
     names = [name for name in row.parameters if (row.probe, name) in varying or _is_requested(name, row, results)]
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 
 
 def _is_typical(row: Row, results: Results) -> bool:
-    """At the requested values, and else at the typical values of its probe."""
+    """Returns whether a row is at the requested values, or at the typical values of its probe."""
     probe = results.probes.get(row.probe)
     return all(
         parameter.typical is None
@@ -90,18 +90,18 @@ def _is_typical(row: Row, results: Results) -> bool:
 
 
 def _place(row: Row) -> str:
-    """The clock is printed where neither the place nor the unit implies it."""
+    """Returns the target and clock of a row. The clock is printed only if neither target nor unit implies it."""
     return f"{row.target}, {row.clock}" if row.clock in ("virtual", "external") else row.target
 
 
 def _is_requested(name: str, row: Row, results: Results) -> bool:
-    """Whether a selection of the row's probe names the parameter."""
+    """Returns whether a selection of the row's probe names the parameter."""
     selects = results.suite.select if results.suite else ()
     return any(name in select.parameters and fnmatchcase(row.probe, select.probe) for select in selects)
 
 
 def _varying(rows: Sequence[Row]) -> set[tuple[str, str]]:
-    """Probe and name of each parameter that has several values in the rows, or a value in some of them only."""
+    """Returns probe and name of each parameter that has several values in the rows, or a value in only some of them."""
     names, values = defaultdict[str, set[str]](set), defaultdict[tuple[str, str], set[Value | None]](set)
     for row in rows:
         names[row.probe].update(row.parameters)

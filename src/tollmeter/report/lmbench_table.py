@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of lmbench 3's summary, and the row of a run for each.
+"""The columns of lmbench 3's summary, with the row of a run for each.
 
-Titles, order and widths are those of scripts/getsummary of 3.0-a9, which prints nothing of lat_sem: its section is the
-last here. docs/lmbench.md lists where a row differs from what lmbench measures."""
+Titles, order and widths are from scripts/getsummary of 3.0-a9, which does not print lat_sem: its section is the last
+here. docs/lmbench.md lists where a row differs from lmbench's measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _STATES: tuple[StateName | None, ...] = ("whole", "all", None)
 
 
 class SummaryColumn(NamedTuple):
-    """whole: without a fraction. blanks: before it. always: every run has it, so it alone makes no section."""
+    """A column of the summary. whole: without a fraction. blanks: before it. always: every run has it, so that it alone
+    does not make a section."""
 
     width: int
     number: Number
@@ -31,14 +32,14 @@ class SummaryColumn(NamedTuple):
 
 
 class SummarySection(NamedTuple):
-    """head: the lines above the table."""
+    """A section of the summary. head: the lines above the table."""
 
     head: str
     columns: tuple[SummaryColumn, ...]
 
 
 class SummaryLine(NamedTuple):
-    """One machine of the summary; numbers: of each section, each column."""
+    """One machine of the summary. numbers: by section and column."""
 
     host: str
     system: str
@@ -51,7 +52,8 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowMedian:
-    """largest: of the largest buffer that was measured; none where a cache may hold that one."""
+    """The median of a row. largest: whether it is of the largest measured buffer; none if a cache may hold that
+    buffer."""
 
     unit: float
     probe: str
@@ -60,14 +62,14 @@ class RowMedian:
     largest: bool = False
 
     def __call__(self, index: Index, state: StateName | None = None) -> float | None:
-        """state: of the row; its headline where none is given."""
+        """Returns the median. state: of the row; by default its headline."""
         row = self.row(index)
         medians = [each.median for each in row.states if each.state == state] if row and state else []
         median = row.median if row and not state else next(iter(medians), None)
         return median / self.unit if median else None
 
     def row(self, index: Index) -> Row | None:
-        """Timed on this machine, of its own ABI if there is one."""
+        """Returns the row that was timed on this machine, of its own ABI if there is one."""
         least_bytes = beyond_bytes(index.machine) if self.largest else 0
         rows = [
             row
@@ -81,7 +83,7 @@ class RowMedian:
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """Of those of two numbers that there are."""
+    """The mean of two numbers, or the one that exists."""
 
     first: Number
     second: Number
@@ -93,8 +95,8 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """In the first state that both have, since one on an uncontended core is no part of one beside a busy sibling. None
-    where either is missing, or the difference is lost in their noise."""
+    """The difference of two rows in the first state that both have, since rows of contended and uncontended cores are
+    not comparable. None if either is missing, or if the difference is within their noise."""
 
     number: RowMedian | Difference
     other: RowMedian | Difference
@@ -109,7 +111,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Latency:
-    """ns of a load at random from a level, which waits for the one before."""
+    """The latency in ns of a random load from a level, which waits for the previous load."""
 
     name: str
 
@@ -125,7 +127,7 @@ def resolved_level(index: Index, name: str) -> Level | None:
 
 
 def parallel(index: Index) -> float | None:
-    """Of loads from memory."""
+    """Returns the parallelism of loads from memory."""
     memory = resolved_level(index, "memory")
     return memory.parallelism if memory else None
 
@@ -140,12 +142,12 @@ def mhz(index: Index) -> float | None:
 
 
 def copies(index: Index) -> float | None:
-    """lmbench's -P: one copy at a time is what a visit is."""
+    """Returns lmbench's -P: a visit runs one copy at a time."""
     return 1.0 if index.rows else None
 
 
 def inferred(kind: InferenceKind) -> Number:
-    """What was found out about the nearest level."""
+    """Returns an inferred property of the nearest level."""
     return lambda index: next(
         (inference.value for inference in index.inferred if inference.kind == kind and inference.value), None
     )
@@ -156,34 +158,35 @@ def us(probe: str, metric: str, **parameters: Value) -> RowMedian:
 
 
 def mb_of_largest(probe: str, metric: str, **parameters: Value) -> Number:
-    """Millions of bytes a second, as lmbench counts them."""
+    """Returns the bandwidth at the largest size in megabytes (1e6) per second, as lmbench counts them."""
     return RowMedian(1e6, probe, metric, parameters, largest=True)
 
 
 def operations(kind: str, *names: str, mode: str = "latency") -> tuple[Number, ...]:
-    """lmbench's `bogo` is the throughput: its elements of an array do not wait for each other."""
+    """Returns the numbers of an operation. lmbench's `bogo` is the throughput: its array elements do not depend on each
+    other."""
     return tuple(
         RowMedian(1.0, "kernel.operations", "operation", {"type": kind, "op": name, "mode": mode}) for name in names
     )
 
 
 def path_call(call: str) -> Number:
-    """On a regular file with a path of four names, as /usr/include/linux/types.h is."""
+    """Returns the cost of a call on a regular file with a path of four names, as /usr/include/linux/types.h has."""
     return us("kernel.path_call", "call", call=call, components=4, files=1)
 
 
 def select(kind: str) -> Number:
-    """All of 100 files are ready, as lmbench's are."""
+    """Returns the cost of select with all of 100 files ready, as in lmbench."""
     return us("kernel.select", "call", call="select_writable", files=100, kind=kind)
 
 
 def switch(processes: int, kib: int) -> Number:
-    """As lat_ctx: the caches that a ring refills count."""
+    """Returns the cost of a switch as lat_ctx defines it, including the refill of caches."""
     return us("kernel.switch_refill", "switch", processes=processes, footprint=kib << 10, rings=1)
 
 
 def call(channel: str) -> Number:
-    """Both ends in processes on one CPU, where lmbench's mostly end up as well."""
+    """Returns the cost of a call between processes on one CPU, where lmbench's processes mostly end up too."""
     return us("kernel.call_object", "round_trip", channel=channel, placement="one_cpu", address_space="other")
 
 
@@ -195,7 +198,7 @@ def library(channel: str) -> Number:
 
 
 def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
-    """The last columns of the head's rule are as wide as their dashes."""
+    """Returns a section. The last columns of the head's rule are as wide as their dashes."""
     widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(numbers) :]
     columns = (number if isinstance(number, SummaryColumn) else SummaryColumn(width, number)
                for width, number in zip(widths, numbers, strict=True))  # fmt: skip

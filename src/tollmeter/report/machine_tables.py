@@ -45,7 +45,7 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 
 
 def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
-    """Every table that the run has. rows: the listing of its rows, where it is printed too."""
+    """Every table of the run. rows: the listing of its rows, if it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
     every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
              inferred_table(results), instruction_table(results), tables.toll_table(results),
@@ -54,7 +54,7 @@ def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
 
 
 def inferred_table(results: Results) -> Table | None:
-    """None where the run measured nothing from which more than the hierarchy follows."""
+    """Returns the table of inferred properties; None if the run measured nothing but the hierarchy."""
     lines = [
         Line((inference.name, _value(inference), inference.system or ""), _note(results, inference))
         for inference in results.index.inferred
@@ -76,7 +76,7 @@ def _value(inference: Inference) -> Cell:
 
 
 def _note(results: Results, inference: Inference) -> str:
-    """Why it is not resolved; or the related inference of another kind."""
+    """Returns why it is not resolved; or the related inference of another kind."""
     if inference.kind == "prefetch_gain":
         verdict = _of_direction(results, inference, "prefetched")
         return (verdict.reason if verdict else None) or ""
@@ -95,7 +95,7 @@ def _note(results: Results, inference: Inference) -> str:
 
 
 def _of_direction(results: Results, inference: Inference, kind: str) -> Inference | None:
-    """The inference of another kind in the same direction."""
+    """Returns the inference of another kind in one direction."""
     direction = inference.parameters.get("direction")
     same = (other for other in results.index.inferred if other.parameters.get("direction") == direction)
     return next((other for other in same if other.kind == kind), None)
@@ -121,7 +121,8 @@ MOST_WITH_INTERVALS = 4
 
 
 def node_tables(results: Results) -> tuple[Table, ...]:
-    """A line for each node that asks, a column for each that holds the memory; none of what was not measured."""
+    """Returns tables with a line for each reading node and a column for each node that holds the memory; none for
+    unmeasured nodes."""
     own = native(results.index.rows, results.index.machine.architecture)
     tables_of_nodes = []
     for title, means, wanted in QUANTITIES:
@@ -147,7 +148,8 @@ _BYTES_OF_TRANSFER = 8
 
 
 def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
-    """What all CPUs of a node reach of what its memory modules transfer at the rate that the firmware configured."""
+    """Yields the share that all CPUs of a node reach of its memory modules' transfer rate as configured by the
+    firmware."""
     rows = [
         row for row in with_meaning(own, results.probes, "bandwidth-of-node")
         if row.parameters.get("cpus") == "all" and row.parameters["node"] == row.parameters["home"]
@@ -174,7 +176,7 @@ def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
 
 
 def load_table(results: Results) -> Table | None:
-    """A line for each share of writes, node and size, if there are several; None where no curve was measured."""
+    """A line for each share of writes, node and size, if there are several; None if no curve was measured."""
     curves: dict[tuple[tuple[str, Value], ...], dict[tuple[InferenceKind, Value], Inference]] = {}
     for inference in results.index.inferred:
         if inference.kind in OF_LOAD:
@@ -206,7 +208,8 @@ def _of_load(of: Mapping[str, Value], varying: Sequence[str]) -> str:
 
 
 def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
-    """Of each kind but the first, whose tables are the run's own. few: the best known tolls alone."""
+    """Returns the tables of each kind of core but the first, whose tables are the run's own. few: only the best known
+    tolls."""
     shown = []
     for answer in results.index.kinds[1:]:
         index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
@@ -218,7 +221,7 @@ def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
 
 
 def _titled(table: Table, title: str) -> Table:
-    """Without columns of what was not measured on this kind."""
+    """Returns the table without columns that were not measured on this kind of core."""
     for place in range(len(table.columns) - 1, 0, -1):
         if all(str(line.cells[place]).strip() == DASH for line in table.rows):
             table = tables.without_column(table, place)
@@ -227,7 +230,8 @@ def _titled(table: Table, title: str) -> Table:
 
 
 def of_kinds(results: Results) -> tuple[str, ...]:
-    """Which kind the run's own tables are of, and which kinds were left out and why; empty on other machines."""
+    """Returns the kind of core of the run's own tables, and which kinds were left out and why; empty on machines with
+    one kind."""
     kinds = results.index.kinds
     if not kinds:
         return ()
@@ -252,7 +256,7 @@ RATES = ("B/s", "flop/s", "op/s")
 
 
 def clocks_table(results: Results) -> Table | None:
-    """One line for each point that was timed over a line; None where none was."""
+    """One line for each point that was timed over a serial line; None without one."""
     first: dict[tuple[object, ...], Row] = {}
     for row in results.index.rows:
         if row.clock == "external" and row.status == "ok":
@@ -291,7 +295,8 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True)
 class TablePart:
-    """Parts of one shape, side by side. what: of one of them; cpus: of each, as lists; parts: within the first."""
+    """Parts of one shape, side by side. what: name of one part; cpus: CPU lists of each part; parts: inside the first
+    part."""
 
     what: str
     cpus: tuple[str, ...]
@@ -303,7 +308,7 @@ class TablePart:
 
     @property
     def named(self) -> str:
-        """The CPUs: of each, as far as there is room."""
+        """The CPUs of each part, as many as fit."""
         if len(self.cpus) <= MOST_NAMED:
             return "CPU " + " | ".join(self.cpus)
         return f"CPU {self.cpus[0]} | {self.cpus[1]} | … | {self.cpus[-1]}"
@@ -314,8 +319,8 @@ Level = list[tuple[str, frozenset[int]]]
 
 
 def parts_of(machine: Machine) -> tuple[TablePart, ...]:
-    """The outermost parts, the coarsest first: of two of like size that which usually contains the other; empty where
-    the system does not report them."""
+    """Returns the outermost parts, the coarsest first: of two levels of equal size, the one that usually contains the
+    other; empty if the system does not report them."""
     topology = machine.topology
     if topology is None:
         return ()
@@ -337,8 +342,8 @@ def parts_of(machine: Machine) -> tuple[TablePart, ...]:
 
 
 def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[TablePart, ...]:
-    """The parts of some CPUs, those of one shape together, in the order of their lowest CPUs; those that a level does
-    not report are of the next one."""
+    """Returns the parts of some CPUs, parts of one shape together, in the order of their lowest CPUs; CPUs that a level
+    does not report are in the parts of the next level."""
     if not levels or not cpus:
         return ()
     sets: Level = []
@@ -368,15 +373,16 @@ def _shape(part: TablePart) -> tuple[object, ...]:
 
 
 def lines(parts: Sequence[TablePart], indent: str = "") -> Iterator[str]:
-    """A line for each part, its own parts below it."""
+    """Yields a line for each part, with its own parts below it."""
     for part in parts:
         yield f"{indent}{part.title}   {part.named}"
         yield from lines(part.parts, f"{indent}  ")
 
 
 def node_table(machine: Machine) -> Table | None:
-    """None where the system reports no memory node. Distances are in the order of the lines; 10 is local memory. A
-    single node holds all memory: its count in sysfs leaves out what a guest got after its start."""
+    """Returns the table of memory nodes; None if the system reports none. Distances are in the order of the lines; 10
+    is local memory. A single node holds all memory: its count in sysfs omits memory that a guest got after its
+    start."""
     nodes, lines = machine.topology.nodes if machine.topology else (), []
     for node in nodes:
         memory = size(machine.memory_bytes if len(nodes) == 1 and machine.memory_bytes else node.memory_bytes)
@@ -387,14 +393,14 @@ def node_table(machine: Machine) -> Table | None:
 
 
 def _quota(text: str) -> str:
-    """Of a control group: microseconds of CPU time, and the period in which it may use them."""
+    """Returns the quota of a control group: microseconds of CPU time, and the period in which it may use them."""
     used_us, _, period_us = text.partition(" ")
     is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", text, re.ASCII)
     return f"{int(used_us) / int(period_us):g} CPUs" if is_limited else ""
 
 
 def limits(machine: Machine) -> Table:
-    """What this process may use, and what the system keeps for itself."""
+    """Returns the resources that this process may use, and those that the system reserves."""
     topology = machine.topology or Topology()
     reserved = [f"{pool.pages} of {size(pool.bytes)}" for pool in topology.hugetlb if pool.pages]
     pages = [f"{size(machine.page_bytes)}"]

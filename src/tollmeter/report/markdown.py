@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer as Markdown: for an issue, a merge request, a wiki. The same words as on the terminal and the page."""
+"""The answer as Markdown: for an issue, a merge request, a wiki. The wording is that of terminal and page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_CHARACTERS = 60_000
 
 
 def render(results: Results) -> str:
-    """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
+    """Returns head, memory, tolls, findings, rows, gaps and command. Rows beyond MOST_CHARACTERS are left out."""
     parts = [_joined(_head(results)), _listed(below_the_headline(results)), *_study(results)]
     parts += map(grid_of, all_tables(results))
     parts += [*map(text, (*of_kinds(results), *tables.unread(results))), _findings(results)]
@@ -56,7 +56,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def text(value: str) -> str:
-    """Words that stay words: nothing in them is markup but a command, and nothing ends the line."""
+    """Returns text without markup except for a command, and without a line end."""
     return "".join(  # a bar would end a table's cell, in a command too
         f"`{piece.replace('|', _BAR)}`" if command else SPECIAL.sub(r"\\\1", piece)
         for piece, command in parts(clean(value))
@@ -77,14 +77,14 @@ def _head(results: Results) -> list[str]:
 
 
 def some_rows(results: Results) -> str:
-    """The rows that were selected from a run under the questions of their probes, and the reason of each gap."""
+    """The selected rows of a run under the questions of their probes, and the reason of each gap."""
     parts = [part for heading, table in by_probe(results) for part in (f"## {text(heading)}", grid_of(table))]
     gaps = [f"{count(number)} rows: {reason}" for _, reason, number in tables.gaps(results.index.rows)]
     return "\n\n".join([*_head(results)[:3], *parts, *map(text, gaps)]) + "\n"
 
 
 def _study(results: Results) -> list[str]:
-    """The question, what was published beside what is here, and the remarks."""
+    """Returns the question, the published values with the measured ones, and the remarks."""
     suite = results.suite
     if suite is None or not suite.published:
         return []
@@ -150,8 +150,8 @@ _ROW_NAMES = ("probe", "parameters", "ABI", "target", "clock", "metric", "median
 
 
 def _rows(results: Results, most: int) -> str:
-    """All rows with a number; where these take more than `most` characters, those with the widest intervals first and
-    the rest left out. A column that says the same of all rows is left out too."""
+    """Returns all rows with a number; if these take more than `most` characters, the rows with the widest intervals are
+    left out. A column with one value in all rows is left out too."""
     rows = [(row, _row(row)) for row in results.index.rows if row.status == "ok"]
     if not rows:
         return ""
@@ -176,7 +176,7 @@ def _rows(results: Results, most: int) -> str:
 
 
 def _width(row: Row) -> float:
-    """Of the interval, as a share of the median: infinite without one."""
+    """Returns the width of the interval as a share of the median; infinite without an interval."""
     known = row.median and row.low is not None and row.high is not None
     return (row.high - row.low) / abs(row.median) if known else inf  # type: ignore[operator, arg-type]
 

@@ -44,12 +44,12 @@ _PUBLISHED_SIZES = {
 
 
 def published_size(machine: Machine, structure: str) -> str:
-    """What was published of one structure of this core; empty where no figure is held here."""
+    """Returns the published size of one structure of this core; empty if none is recorded."""
     return _PUBLISHED_SIZES.get(microarchitecture(machine), {}).get(structure, "")
 
 
 def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
-    """What was published of these levels, as a sentence; empty where no figure is held here."""
+    """Returns the published latencies of these levels, as a sentence; empty if none is recorded."""
     core = microarchitecture(machine)
     cycles = _PUBLISHED_CYCLES.get(core, {})
     stated = [f"{cycles[level]} for {level}" for level in levels if level in cycles]
@@ -57,14 +57,14 @@ def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
 
 
 def microarchitecture(machine: Machine) -> str:
-    """The name of the core; empty where no source here names it, or its L2 is not the one that the system reports."""
+    """The name of the core; empty if no source names it, or if its L2 differs from the one that the system reports."""
     name = _by_model(machine.facts)
     size, known = machine.data_sizes().get(2, 0), _L2_KIB.get(name, 0) << 10
     return "" if size and known and size != known else name
 
 
 def _by_model(facts: Mapping[str, str]) -> str:
-    """Empty where the facts have no family, or one that no source here names."""
+    """Returns the key of a CPU model; empty if the facts have no family, or one without a source."""
     try:
         family, model = int(facts.get("cpu_family", "")), int(facts.get("cpu_model_number", ""))
     except ValueError:

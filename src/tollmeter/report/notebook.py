@@ -19,7 +19,7 @@ _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
 
 
 def table(index: Index, link: str | None, command: str) -> str:
-    """HTML. link: to the page, None where there is none; command: what writes one."""
+    """Returns HTML. link: to the page, None without one; command: the command that writes one."""
     run = index.run
     head = f"{run.suite}, {run.started}, {run.settled} of {run.points} points converged, verdict: {run.verdict}"
     lines = [_line("td", _cells(row)) for row in _chosen(index.rows)]
@@ -35,7 +35,7 @@ def table(index: Index, link: str | None, command: str) -> str:
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
-    """The first row of each probe, then the second of each, as long as there is room; in the order of the run."""
+    """The first row of each probe, then the second of each, as many as fit; in the order of the run."""
     seen: Counter[str] = Counter()
     ranks = []
     for row in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place where a number becomes text: with its unit, its interval, and only the digits that the interval bears.
+"""The only module that formats a number: with its unit, its interval, and only the digits that the interval supports.
 
 Units are those of the protocol: ns, bytes (binary prefixes), rates a second (decimal prefixes). A missing or infinite
 number is a dash."""
@@ -26,7 +26,7 @@ ODD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Figure:
-    """A number apart from its unit and its interval, so that each can have its own column."""
+    """A number separate from its unit and its interval, for columns of their own."""
 
     number: str
     unit: str = ""
@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def bare(self) -> Figure:
-        """Without its interval."""
+        """Returns the figure without its interval."""
         return replace(self, sure="")
 
 
@@ -45,13 +45,14 @@ NOTHING = Figure(DASH)
 
 
 def digits(median: float, low: float | None, high: float | None) -> int:
-    """Significant digits that a 95 % interval bears: three to within 3 %, else two; three where there is none."""
+    """Returns the significant digits that a 95 % interval supports: three to within 3 %, else two; three without an
+    interval."""
     half = wider_side(median, low, high)
     return 3 if half is None or half <= 0.03 else 2
 
 
 def wider_side(median: float, low: float | None, high: float | None) -> float | None:
-    """The wider side of the interval as a share of the median; None where there is none to give."""
+    """The wider side of the interval as a share of the median; None without one."""
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high) or not median:
         return None
     return max(high - median, median - low, 0.0) / abs(median)
@@ -72,7 +73,7 @@ def plain(value: float, significant: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: a decimal below 1 %, whole ones above, and no more than is worth telling."""
+    """A share as a percentage: one decimal below 1 %, whole numbers above, and no more digits than are useful."""
     value = abs(share) * 100
     if value >= 999.5:
         return ">999 %"
@@ -89,8 +90,8 @@ WIDE = 0.2
 
 
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
-    """With its interval: as a percentage; or where that is wide its ends in place of an uncertain middle, with two
-    digits, of a large number three that count."""
+    """Returns a figure with its interval: as a percentage; or if that is wide, its ends in place of an uncertain
+    middle, with two digits, or three for a large number."""
     half = wider_side(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
@@ -98,21 +99,21 @@ def _sure(figure: Figure, median: float, low: float | None, high: float | None, 
 
 
 def two_digits(value: float, unit: str) -> Figure:
-    """As much as is kept in mind, without an interval: 120 ns, 2.2 µs."""
+    """Returns a short figure without an interval: 120 ns, 2.2 µs."""
     step = _last_digit(value, 2)
     rounded = round(value / step) * step
     return quantity(rounded, unit, rounded * (1 - WIDE / 2), rounded * (1 + WIDE / 2)).bare
 
 
 def roughly(value: float | None, unit: str, samples: int) -> Figure:
-    """A number that rests on too little for an interval: two digits, and how many samples it is made of."""
+    """A number with too little data for an interval: two digits, and its number of samples."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return replace(guess(value, unit), sure=f"({count(samples)} sample{'' if samples == 1 else 's'})")
 
 
 def either(first: float, second: float, unit: str) -> Figure:
-    """A number that is one or the other of two, in the unit of the second: 14 or 137 ns. Two that are printed alike are
+    """Returns a number that is one of two, in the unit of the second: 14 or 137 ns. Two numbers that print alike are
     one."""
     smaller, larger = two_digits(first, unit), two_digits(second, unit)
     if smaller == larger:
@@ -129,7 +130,8 @@ def _in_multiples(
     least: float = ROUNDED_UP,
     unit: str = "",
 ) -> Figure:
-    """In the largest step of which there is at least this share: with 0.9995, 999.7 ns is 1.00 µs."""
+    """Returns a figure in the largest unit step of which it has at least this share: with 0.9995, 999.7 ns is
+    1.00 µs."""
     if median is None or not math.isfinite(median):
         return NOTHING
     step, name = next((pair for pair in steps if abs(median) / pair[0] >= least), steps[-1])
@@ -145,13 +147,13 @@ def time(median: float | None, low: float | None = None, high: float | None = No
 
 
 def rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
-    """A rate a second in decimal units: GB/s, GFLOPS, M/s."""
+    """A rate per second in decimal units: GB/s, GFLOPS, M/s."""
     return _in_multiples(median, low, high, DECIMALS, unit=RATES[unit])
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. Without an interval it is exact, and printed so: 960 KiB, 1500 B, in the
-    largest unit that needs no rounding; a large odd one is rounded to four digits."""
+    """A size given in bytes, in powers of two. Without an interval it is exact, and is printed exactly in the largest
+    unit that needs no rounding: 960 KiB, 1500 B; a large odd size is rounded to four digits."""
     if median is None or not math.isfinite(median) or (low is not None and high is not None):
         return _in_multiples(median, low, high, SIZES, least=0.9)
     for step, unit in SIZES[:-1]:
@@ -167,7 +169,7 @@ def without_idle_zeros(number: str) -> str:
 
 
 def cycles(value: float | None, significant: int = 3) -> str:
-    """Core cycles: a decimal below 20, where a pipeline stage still shows, and the digits that count above."""
+    """Returns core cycles: one decimal below 20, where a pipeline stage still shows, else the significant digits."""
     if value is None or not math.isfinite(value):
         return DASH
     if abs(value) < (20 if significant > 2 else 10):
@@ -183,14 +185,14 @@ def count(value: float | None, noun: str = "") -> str:
 
 
 def about(value: float | None) -> str:
-    """A count of which only two digits are meant: how many would fit."""
+    """A count with two significant digits: how many would fit."""
     if value is None or not math.isfinite(value):
         return DASH
     return plain(value, 2) if 0 < abs(value) < 10 else count(_rounded(value, 2))
 
 
 def quantity(value: float | None, unit: str, low: float | None = None, high: float | None = None) -> Figure:
-    """Any number of the protocol by its unit; an unknown unit is kept as it came."""
+    """Returns any number of the protocol by its unit; an unknown unit is printed unchanged."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if unit == "ns":
@@ -207,18 +209,18 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
 
 
 def _rounded(value: float, significant: int) -> float:
-    """A count of things is one to its last digit, and a ratio is not: 17,500 and not 17,523."""
+    """Returns a count rounded to its last digit, which a ratio is not: 17,500 and not 17,523."""
     step = _last_digit(value, significant)
     return round(value / step) * step if step > 1 else value
 
 
 def _last_digit(value: float, significant: int) -> float:
-    """What the last of so many digits counts: 10 of 1234 with three."""
+    """Returns the value of the last significant digit: 10 for 1234 with three."""
     return 10.0 ** (math.floor(math.log10(abs(value))) - significant + 1) if value else 1.0
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:
-    """What to divide by, and the unit's name then, so that numbers up to the largest are short: 4e10 B/s is 40 GB/s."""
+    """Returns the divisor and the unit's name that make numbers up to the largest short: 4e10 B/s is 40 GB/s."""
     steps = {"ns": TIMES, "B": SIZES}.get(unit, DECIMALS if unit in RATES else ((1.0, ""),))
     step, name = next(((step, name) for step, name in steps if largest >= step), steps[-1])
     return step, name + RATES[unit] if unit in RATES else name or WORDS.get(unit, unit)
@@ -268,7 +270,7 @@ def _one_or_two(
 
 
 def of_level(level: Level) -> Figure:
-    """Its latency; two of them where some of its sizes are answered from beyond it in some visits."""
+    """The latency of a level; two latencies if some of its sizes miss it in some visits."""
     if level.few_samples or not level.latency_ns:
         return roughly(level.latency_ns, "ns", level.few_samples)
     beyond = [state for state in level.states if state.state == "second"]
@@ -278,14 +280,14 @@ def of_level(level: Level) -> Figure:
 
 
 def size_of_level(level: Level) -> Figure:
-    """How much it holds; of too few visits two digits."""
+    """Returns how much it holds; of too few visits two digits."""
     if not level.few_samples or not level.size_bytes:
         return size(level.size_bytes, level.size_low, level.size_high)
     return guess(level.size_bytes, "B")
 
 
 def reading_of_level(level: Level) -> Figure:
-    """The rate that it is read at, with the digits that its interval bears; of too few visits two."""
+    """The reading rate of a level, with the digits that its interval supports; two digits for too few visits."""
     if level.read_bytes_per_second is None:
         return NOTHING
     if level.read_low is None:
@@ -294,7 +296,7 @@ def reading_of_level(level: Level) -> Figure:
 
 
 def cycles_of_level(level: Level) -> str:
-    """No more digits than its latency has."""
+    """Returns a level's latency in cycles, with at most the digits of its latency in ns."""
     known = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
     return cycles(level.latency_cycles, known)
 
@@ -305,18 +307,19 @@ def cycles_of_toll(toll: Toll) -> str:
 
 
 def guess(value: float, unit: str) -> Figure:
-    """Of too few visits for an interval: two digits."""
+    """Returns a figure of too few visits for an interval: two digits."""
     figure = two_digits(value, unit)
     return Figure(f"~ {figure.number}", figure.unit)
 
 
 def in_a_sentence(figure: Figure) -> str:
-    """With the digits of the tables, and without its uncertainty: 130 ns, 114 to 187 ns, about 96 ns."""
+    """Returns a figure with the digits of the tables and without its uncertainty: 130 ns, 114 to 187 ns, about
+    96 ns."""
     return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
 
 
 def share_of_writes(mix: str) -> float | None:
-    """Of the lines that travel, by a mix of lines read to lines written; None where the text is no mix."""
+    """Returns the share of writes in a mix of lines read to lines written; None if the text is not a mix."""
     if mix == NON_TEMPORAL:
         return 1.0
     read, _, written = (part if part.isdigit() else "" for part in mix.partition(":"))

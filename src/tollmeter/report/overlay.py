@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of two runs, A and B: what differs between them, both memories and tolls, and every chart of both. Two runs
-of one system also get the changed rows; two machines get ratios, and no "faster" or "slower"."""
+"""The page of two runs, A and B: their differences, both memories and tolls, and every chart of both. Two runs of one
+system also get the changed rows; two machines get ratios, and no "faster" or "slower"."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class Two:
-    """Two runs with the charts of both. labels: what the runs are called in them, beginning with A and with B."""
+    """Two runs with the charts of both. labels: names of the runs in the charts, beginning with A and with B."""
 
     runs: tuple[Results, Results]
     labels: tuple[str, str]
@@ -41,7 +41,8 @@ class Two:
 
 
 def two(runs: tuple[Results, Results]) -> Two:
-    """Raises Failure (4) where no chart is of what both measured: how steady a machine was every run has."""
+    """Returns two runs with their charts. Raises Failure (4) if no chart is of points that both measured; the chart of
+    steadiness, which every run has, does not count."""
     named = labels(runs)
     drawn = overlaid(runs, named)
     if not any(chart.probes for chart in drawn.charts):
@@ -51,7 +52,7 @@ def two(runs: tuple[Results, Results]) -> Two:
 
 
 def write(pair: Two, path: Path) -> None:
-    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
+    """Writes the page, whole or not at all. Raises Failure (5) if it cannot."""
     put(render(pair), path)
 
 
@@ -61,12 +62,13 @@ def render(pair: Two) -> str:
 
 
 def save(pair: Two, folder: Path) -> tuple[Path, ...]:
-    """Pictures of all charts of both runs. Raises Failure (5) where they cannot be written."""
+    """Writes pictures of all charts of both runs, and returns their paths. Raises Failure (5) if they cannot be
+    written."""
     return pictures(pair.drawn.charts, pair.runs, folder)
 
 
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
-    """By the first difference of the two: the CPU, the kernel, or the run."""
+    """Returns labels by the first difference of the two runs: the CPU, the kernel, or the run."""
     first, second = (
         (tables.cpu_of(results.index.machine), results.index.machine.kernel, run_name(results),
          results.index.run.started) for results in runs
@@ -108,7 +110,7 @@ def _words(pair: Two) -> dict[str, Any]:
 
 
 def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
-    """One of the two runs, as the head and the memory part show it."""
+    """One of the two runs, for the head and the memory part."""
     run = results.index.run
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
@@ -120,7 +122,7 @@ def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
 
 
 def memory_of_both(runs: tuple[Results, Results]) -> Table | None:
-    """The levels of A and B beside each other, main memory last; None where neither run has a memory table."""
+    """Returns the levels of A and B side by side, main memory last; None if neither run has a memory table."""
     both = [tables.memory_table(results) for results in runs]
     columns = max((memory.columns for memory in both if memory), key=len, default=())
     lines: dict[str, list[Line]] = {}
@@ -137,7 +139,7 @@ def memory_of_both(runs: tuple[Results, Results]) -> Table | None:
 
 
 def changed_rows(runs: tuple[Results, Results]) -> Table | None:
-    """None of two systems, or where nothing changed."""
+    """Returns the table of changed rows; None for two systems, or if nothing changed."""
     old, new = (results.index for results in runs)
     if machine_differences(old.machine, new.machine):
         return None
@@ -150,7 +152,7 @@ def changed_rows(runs: tuple[Results, Results]) -> Table | None:
 
 
 def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
-    """Tolls that either run has, A's first, cheapest first, with the ratio. whole: all, not only a few."""
+    """Tolls of either run, A's first, cheapest first, with the ratio. whole: all of them."""
     both = comparable(runs)
     first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
     few = {_key(toll) for results in both for toll in best_known(results)} & first.keys() & second.keys()
@@ -171,7 +173,7 @@ def _key(toll: Toll) -> tuple[object, ...]:
 
 
 def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
-    """B's toll over A's, with its interval where both have one; or why there is none."""
+    """Returns B's toll over A's, with its interval if both have one; or why there is none."""
     for toll, letter in ((first, SIDES[0]), (second, SIDES[1])):
         if toll is None or toll.value is None:
             return DASH, f"no number in {letter}: {toll.reason if toll and toll.reason else 'not measured'}"
@@ -187,7 +189,7 @@ def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | Non
 
 
 def _in_ns(results: Results, toll: Toll) -> Row:
-    """The row that a toll is of, in the toll's unit."""
+    """The row of a toll, in the toll's unit."""
     place = (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters, "hardware")
     row = next(row for row in results.index.rows
                if (row.probe, row.metric, row.abi, row.target, row.parameters, row.clock) == place)  # fmt: skip

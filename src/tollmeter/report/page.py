@@ -2,7 +2,7 @@
 """One self-contained page of a run: it opens from disk, loads nothing, and shows hostile names as text.
 
 Everything inline is pinned by its SHA-256 in the page's own content security policy; nothing is evaluated (Vega's
-expressions are interpreted), and whatever came from a machine goes through the template's escaping or through a JSON
+expressions are interpreted), and every text from a machine goes through the template's escaping or through a JSON
 island in which no `<` is left."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 
 
 def write(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
-    """Writes the page, whole or not at all. peers: machines that this one is seen among. Raises Failure (5) where it
+    """Writes the page, whole or not at all. peers: machines that this one is seen among. Raises Failure (5) if it
     cannot."""
     put(render(results, peers=peers), path)
 
@@ -72,14 +72,14 @@ def put(text: str, path: Path) -> None:
 
 
 def render(results: Results, runs: str = "", peers: Sequence[Index] = ()) -> str:
-    """The page's text. runs: where the list of runs is, for a page that is served."""
+    """The page's text. runs: address of the list of runs, for a served page."""
     drawn = [chart for chart in charts(results) if not chart.name.startswith(LADDER)]
     return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs, "peers": peers_table(results, peers)})
 
 
 def styles(*sheets: str) -> str:
-    """The look of every page, and these sheets. The palettes are before the sheets that use them; on paper it is always
-    light."""
+    """Returns the style sheets of every page. The palettes precede the sheets that use them; on paper the page is
+    always light."""
     light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
     grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
     return "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
@@ -89,8 +89,8 @@ def rendered(
     template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str, own: str = "", data: Any = None,
     loads: bool = False,
 ) -> str:  # fmt: skip
-    """A page of these charts and words. sheets: styles beyond the page's own; own: the script of a page without charts,
-    and the data that it reads; loads: whether it loads scripts beside the page."""
+    """Returns a page of these charts and words. sheets: styles beyond the page's own; own: script of a page without
+    charts, with its data; loads: whether it loads separate scripts."""
     style = styles(*sheets)
     script, drawing = _template_text(own or "page.js"), bundle() if drawn else ""
     scripts = [drawing, script] if drawn else [script] if own else []
@@ -113,7 +113,7 @@ def _hash(text: str) -> str:
 
 
 def island(data: Mapping[str, Any]) -> str:
-    """JSON that can end neither its element nor a comment: `<`, `>` and `&` only as escapes."""
+    """Returns JSON that can end neither its element nor a comment: `<`, `>` and `&` only as escapes."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign, harmless in UNSAFE.items():
         text = text.replace(sign, harmless)
@@ -183,7 +183,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
-    """A study's question and published figures beside what is here, and rates over length of any suite."""
+    """Returns a study's question and published figures with the measured ones, and rates over length of any suite."""
     suite = results.suite if results.suite and results.suite.published else None
     answered = answers_of(results, suite) if suite else None
     taken = largest(results)
@@ -208,8 +208,8 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _spec(chart: Chart) -> dict[str, Any]:
-    """With its description, and its data by column (None where a row has no value), which takes half the room of named
-    fields."""
+    """Returns the specification with its description, and its data by column (None if a row has no value), which takes
+    half the space of named fields."""
     data = {}
     for name, rows in chart.spec["datasets"].items():
         fields = dict.fromkeys(field for row in rows for field in row)
@@ -223,7 +223,7 @@ _VARIABLES = {
 
 
 def _by_variable(node: Any, *, is_range: bool = False) -> Any:
-    """Colours that a scale's range spells out become the page's variables, so that they follow light and dark."""
+    """Returns a specification whose scale colours are the page's variables, so that they follow light and dark mode."""
     if isinstance(node, dict):
         return {key: _by_variable(value, is_range=key == "range") for key, value in node.items()}
     if isinstance(node, list):
@@ -248,7 +248,7 @@ def _environment() -> Environment:
 
 
 def prose(text: str) -> Markup:
-    """A sentence as it is read: numbers stay with their units, and commands are set apart, to be copied."""
+    """A sentence for reading: numbers stay with their units, and commands are marked for copying."""
     pieces = (Markup("<code>{}</code>").format(piece) if code else escape(bound(piece)) for piece, code in parts(text))
     return Markup("").join(pieces)
 
@@ -272,7 +272,7 @@ SECONDS = 120
 
 
 def bundle(folder: Path = ROOT / "build") -> str:
-    """The script's text, safe inside a <script> element. Raises Failure (5) where it cannot be made."""
+    """The script's text, safe inside a <script> element. Raises Failure (5) if it cannot be made."""
     kept = chart_script(folder)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
@@ -291,12 +291,13 @@ def bundle(folder: Path = ROOT / "build") -> str:
 
 
 def harmless(script: str) -> str:
-    """Breaks up what would end or change the script element; inside strings and patterns the meaning stays."""
+    """Returns the script with every sequence broken up that would end or change the script element; inside strings and
+    patterns the meaning is unchanged."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _made(*folders: str) -> str:
-    """folders: where vl-convert is, if not where other packages are."""
+    """Returns the rendered charts. folders: location of vl-convert, if it is not with other packages."""
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
             "checkout", [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True,

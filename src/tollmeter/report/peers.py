@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a machine stands among others that the user has: of each level and toll how many are faster, alike and slower.
-Nothing is said of machines that were not measured."""
+"""The rank of a machine among the user's other machines: for each level and toll the number of machines that are
+faster, alike and slower. Only measured machines count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PeerNumber(NamedTuple):
 
 
 def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
-    """Memory and the best known tolls; None where no machine has one of them, or none is given."""
+    """Memory and the best known tolls; None if no machine has one of them, or if no peer is given."""
     wanted = {_toll_key(toll) for toll in best_known(results)}
     own = dict(_numbers(results.index))
     others = [dict(_numbers(peer)) for peer in peers]
@@ -39,7 +39,7 @@ def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
 
 
 def _line(name: str, here: PeerNumber, others: Sequence[PeerNumber]) -> Line:
-    """A machine is faster or slower where its interval has no value in common with this one's."""
+    """Returns the counts of machines. A machine is faster or slower if its interval does not overlap this one's."""
     above = sum(one.low > here.high for one in others)
     below = sum(one.high < here.low for one in others)
     faster, slower = (above, below) if here.unit == "B/s" else (below, above)
@@ -55,7 +55,7 @@ def _toll_key(toll: Toll) -> tuple[object, ...]:
 
 
 def _numbers(index: Index) -> Iterator[tuple[tuple[object, ...], tuple[str, PeerNumber]]]:
-    """By what makes two machines' numbers the same one. A number without an interval is compared with nothing."""
+    """Yields numbers by the key that identifies them on two machines. A number without an interval is not compared."""
     for level in index.hierarchy:
         latency = (level.latency_ns, level.latency_low, level.latency_high)
         rate = (level.read_bytes_per_second, level.read_low, level.read_high)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run would measure: how long it takes, then each probe with the values of its parameters."""
+"""The plan of a run in words: its duration, then each probe with the values of its parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_VALUES = 4
 def planned(
     points: Sequence[Point], probes: Mapping[str, Probe], expected_s: float, budget_s: float
 ) -> Iterator[str | Table]:
-    """The answer first. expected_s: of all visits that are wanted, which stop at the budget."""
+    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget."""
     probed = dict.fromkeys(point.probe for point in points)
     many = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in
             ((len(points), "point"), (len(probed), "probe"))]  # fmt: skip
@@ -45,7 +45,7 @@ def _line(name: str, points: Sequence[Point], probe: Probe | None) -> Line:
 
 
 def _values(values: Sequence[Value], is_size: bool) -> str:
-    """All where they are few, else the range of numbers and how many they are."""
+    """Returns all values if they are few, else the range and the count of the numbers."""
     text = [str(size(value)) if is_size and isinstance(value, int) else in_words(value) for value in values]
     if len(text) <= _MOST_VALUES:
         return ", ".join(text)

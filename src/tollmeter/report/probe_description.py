@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one probe says of itself, for `toll list probes NAME`: its question, what it takes and what it measures."""
+"""The description of one probe for `toll list probes NAME`: its question, parameters and metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blocks(probe: Probe) -> Iterator[str | Table]:
 
 
 def values(parameter: Parameter) -> str:
-    """Of its default sweep, the typical one marked."""
+    """Returns the values of a parameter's default sweep, with the typical one marked."""
     if parameter.choices:
         listed = ", ".join(parameter.choices)
     elif parameter.values:

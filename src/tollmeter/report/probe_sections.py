@@ -32,10 +32,10 @@ HINTS = (
 
 @dataclass(frozen=True)
 class Dossier:
-    """A probe's question, what was seen of it, what is missing, its own charts, and its rows with a number.
+    """A probe's question, results, gaps, charts, and rows with a number.
 
-    gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks. explain: what to
-    type to see how its numbers came about."""
+    gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks. explain: the
+    command that explains its numbers."""
 
     name: str
     anchor: str
@@ -53,7 +53,7 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: the
+    """One family of probes or one group of the suite, with its question. charts: of several of its probes. lead: the
     chart of a group that is always open. extent: in words."""
 
     anchor: str
@@ -65,7 +65,7 @@ class Family:
 
 
 def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
-    """One for each probe that was described or has a row, by name."""
+    """Returns one dossier for each probe that was described or has a row, by name."""
     rows: dict[str, list[Row]] = {name: [] for name in results.probes}
     for row in results.index.rows:
         rows.setdefault(row.probe, []).append(row)
@@ -74,8 +74,8 @@ def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tupl
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping[str, str]) -> tuple[Family, ...]:
-    """folded: charts of the whole machine that are shown with the family of their first probe. groups: of probes for
-    which the suite names one, in place of their family."""
+    """Returns the families. folded: charts of the whole machine that are shown with the family of their first probe.
+    groups: of probes for which the suite names one, in place of their family."""
     members_of: dict[str, list[Dossier]] = {name: [] for name in groups.values()}
     for probe in probes:
         members_of.setdefault(_group(probe.name, groups), []).append(probe)
@@ -91,7 +91,8 @@ def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping
 
 
 def _with_lead(family: Family) -> Family:
-    """With its first chart apart: one of several of its probes, if there is one, else of the first probe with one."""
+    """Returns the family with its first chart separate: a chart of several of its probes, if there is one, else of the
+    first probe with a chart."""
     own = [chart for probe in family.probes for chart in probe.charts]
     lead = next(iter([*family.charts, *own]), None)
     probes = (
@@ -140,12 +141,12 @@ def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
 
 
 def explaining(row: Row) -> str:
-    """The words that name a row behind `--explain`."""
+    """The words that select a row for `--explain`."""
     return shlex.join([row.probe, *(f"{name}={value}" for name, value in row.parameters.items() if name != RELATION)])
 
 
 def _discarded(taken: int, why: Counter[str]) -> str:
-    """How many of a probe's samples were discarded and on what evidence; empty where no sample was taken."""
+    """Returns how many of a probe's samples were discarded and on what evidence; empty if no sample was taken."""
     if not taken or not why:
         return f"none of {count(taken)} samples discarded" if taken else ""
     reasons = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
@@ -153,7 +154,8 @@ def _discarded(taken: int, why: Counter[str]) -> str:
 
 
 def chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
-    """The chart of a probe that the evidence names, else of what the finding's own name is about."""
+    """Returns the chart of a probe that the evidence names, else of the subject of the finding's name; None without
+    one."""
     what = " ".join(item.what for item in finding.evidence)
     named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", what) for probe in chart.probes)]
     if named:
@@ -164,7 +166,7 @@ def chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
 
 
 def command(results: Results) -> str:
-    """What to type to measure the same again."""
+    """Returns the command that repeats the measurement."""
     asked = results.request.get("command")
     if isinstance(asked, str) and asked:
         return asked
@@ -174,7 +176,7 @@ def command(results: Results) -> str:
 
 
 def provenance(results: Results) -> list[tuple[str, str]]:
-    """Machine facts, the run's own, and every option, as they were recorded."""
+    """Returns machine facts, the run's facts, and every option, as they were recorded."""
     machine, run = results.index.machine, results.index.run
     lines = [
         ("host", machine.host),

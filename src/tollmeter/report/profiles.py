@@ -25,7 +25,7 @@ OF_STATE = {
 
 
 def alone(profile: Profile) -> Block:
-    """One profile by function, and how it was made."""
+    """One profile by function, and its method."""
     title = f"{title_of(profile)}, {profile.abi}, {profile.target}"
     return Block((title,), (profile_table(profile),), (source_of(profile),))
 
@@ -33,7 +33,7 @@ def alone(profile: Profile) -> Block:
 def side_by_side(
     left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
 ) -> Block:
-    """Two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
+    """Returns two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
     titled = tuple(zip(titles, (left, right), strict=True))
     heads = tuple(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}" for title, profile in titled)
     sources = tuple(f"{title}: {source_of(profile)}" for title, profile in titled)
@@ -41,7 +41,8 @@ def side_by_side(
 
 
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
-    """With its parameters; among several profiles, with those that differ between them. beside: all of them."""
+    """Returns a title with parameters; among several profiles, with the parameters that differ. beside: all
+    profiles."""
     parameters = ", ".join(
         in_words(value)
         for name, value in profile.parameters.items()
@@ -51,7 +52,7 @@ def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
 
 
 def profile_table(profile: Profile) -> Table:
-    """One profile; what was inlined stands below the function that it was put into."""
+    """Returns one profile; an inlined function is listed below its caller."""
     rows = []
     for share in profile.shares[:MOST_FUNCTIONS]:
         if share.hits / profile.hits < LEAST_SHARE:
@@ -71,7 +72,7 @@ def _inside(share: Share, name: str) -> str:
 
 
 def source_of(profile: Profile) -> str:
-    """How it was made and how well it is known, in a sentence."""
+    """Returns how it was made and how well it is known, in a sentence."""
     if profile.source == COUNTED:
         return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""
@@ -100,7 +101,8 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
 
 
 def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
-    """What grew, what shrank, and what came of it: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as fast`."""
+    """Returns the functions that grew and shrank, and the result: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as
+    fast`."""
     names = sorted(_functions(left, right), key=lambda name: -abs(right.part(name) - left.part(name)))
     changes = [
         f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
@@ -111,7 +113,7 @@ def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
 
 
 def known_like(profile: Profile, forms: Sequence[str]) -> str:
-    """The same, with the digits that are known of it; a dash where none was met."""
+    """Returns shares with the digits that are known; a dash for a function without a sample."""
     part = part_like(profile, forms)
     return percentage(part.value, part.high - part.value or None) if part.value else DASH
 
@@ -128,7 +130,7 @@ def _speed(left: Profile, right: Profile, gain: float | None) -> str:
 
 
 def _functions(*profiles: Profile) -> list[str]:
-    """In the order of the profiles, so that equal shares have one order in every process."""
+    """Returns the functions in the order of the profiles, so that equal shares have one order in every process."""
     return list(dict.fromkeys(share.function for profile in profiles for share in profile.shares))
 
 
@@ -143,7 +145,8 @@ def _known(hits: int, within: float | None, profile: Profile) -> str:
 
 
 def percentage(percent: float, within: float | None) -> str:
-    """With the digits that its interval bears: of a count two, else one or none; with its ± where that is coarse."""
+    """Returns a percentage with the digits that its interval supports: two for a count, else one or none; with its ± if
+    that is coarse."""
     if within is None or within == 0:
         return f"{percent:.{1 if within is None else 2}f}"
     coarse = f" ±{within:.0f}" if within >= COARSE_POINTS else ""
@@ -151,7 +154,7 @@ def percentage(percent: float, within: float | None) -> str:
 
 
 def _within(name: str, left: Profile, right: Profile) -> float:
-    """Of the change between two, in points; 0 where it was not recorded."""
+    """Returns the half-width of the change between two profiles, in percentage points; 0 if it was not recorded."""
     known = [share.within or 0.0 for profile in (left, right) for share in profile.shares if share.function == name]
     return math.hypot(*known)
 

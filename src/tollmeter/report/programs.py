@@ -36,7 +36,7 @@ _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches
 
 
 def program_tables(results: Results) -> list[Table]:
-    """Programs first, then the primitives below them; none for a run of no such study."""
+    """Returns the tables: programs first, then their primitives; none for a run without such a study."""
     relatives = results.index.study.relatives if results.index.study else ()
     worth = results.suite.worth if results.suite else ""
     by_measure = ([relative for relative in relatives if relative.measure == measure] for measure in TITLES)
@@ -44,7 +44,7 @@ def program_tables(results: Results) -> list[Table]:
 
 
 def program_remarks(results: Results) -> list[str]:
-    """Why there is no number, each reason once, with the ABIs and measures that it is about."""
+    """Returns why there is no number, each reason once, with the ABIs and measures that it is about."""
     relatives = results.index.study.relatives if results.index.study else ()
     about: dict[str, dict[str, None]] = {}
     for relative in relatives:
@@ -54,8 +54,8 @@ def program_remarks(results: Results) -> list[str]:
 
 
 def _table(relatives: Sequence[Relative], worth: str) -> Table:
-    """One measure. An ABI's column names where all of it was measured, if not on this machine itself; where that
-    differs between programs, their lines do."""
+    """Returns the table of one measure. An ABI's column names the common target of its values, unless it is this
+    machine; if targets differ between programs, their lines name them."""
     title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
     places: dict[str, set[str]] = {}
     for relative in relatives:
@@ -77,7 +77,8 @@ def _table(relatives: Sequence[Relative], worth: str) -> Table:
 
 
 def _change(relative: Relative) -> Cell:
-    """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
+    """Returns a change as less or more, as the study states it, with the interval if there is one, else with few
+    digits."""
     if relative.value is None or relative.low is None or relative.high is None:
         return DASH
     guess = "~ " if relative.thin else ""
@@ -97,7 +98,8 @@ def _change(relative: Relative) -> Cell:
 
 
 def attribution_table(attributions: Sequence[Attribution]) -> Table:
-    """A line a program and size: what it takes under both, and what the second saves by each part."""
+    """Returns a table with a line for each program and size: its cost under both ABIs, and the saving of the second by
+    each part."""
     columns = [
         Column("What is saved"), *(Column(abi, right=True) for abi in attributions[0].abis),
         *(Column(part.name, right=True) for part in attributions[0].parts),
@@ -131,7 +133,7 @@ def _saved(attribution: Attribution, part: AttributedPart) -> str:
 
 
 def in_words(attribution: Attribution) -> str:
-    """As one says it: memory, then of how much time what is saved in what, and what is left."""
+    """Returns an attribution in words: memory, then the saved time by part, and the rest."""
     first, second = attribution.abis
     memory = f"{second} needs {_beside(attribution.memory)} {first}; " if attribution.memory else ""
     parts = [part for part in attribution.parts if part.ns is not None and part.name != "unexplained"]
@@ -155,7 +157,7 @@ def in_words(attribution: Attribution) -> str:
 
 
 def _part(attribution: Attribution, part: AttributedPart, costs: bool) -> str:
-    """`3.8 µs in cache misses`, and `270 ns lost in instructions` where all in all something is saved."""
+    """Returns `3.8 µs in cache misses`, and `270 ns lost in instructions` if the total is a saving."""
     ns, words = part.ns or 0.0, _WORDS.get(part.name, part.name)
     amount, against = _amount(attribution, ns), (ns > 0) == costs
     if not amount:
@@ -167,7 +169,8 @@ def _part(attribution: Attribution, part: AttributedPart, costs: bool) -> str:
 
 
 def _amount(attribution: Attribution, ns: float) -> str:
-    """With two digits, since a part is known no better; empty where it is nothing beside all that the program takes."""
+    """Returns an amount with two digits, since a part is not known better; empty if it is negligible against the
+    program's total."""
     return "" if abs(ns) < _NOTHING * attribution.first_ns else str(two_digits(abs(ns), "ns"))
 
 
@@ -180,7 +183,7 @@ def _beside(ratio: float) -> str:
 
 
 def why_not(attributions: Sequence[Attribution]) -> list[str]:
-    """Each reason for parts that could not be attributed, once, with the programs that it is about."""
+    """Each reason for parts that could not be attributed, once, with its programs."""
     gaps: dict[str, list[tuple[str, str]]] = {}
     for attribution in attributions:
         for part in attribution.parts:
@@ -200,7 +203,8 @@ ALIKE = 0.03
 
 @dataclass(frozen=True)
 class Ways:
-    """Ways out of one place, best first. best: its name, gain and cost; sentence: also which others are as good."""
+    """Alternatives to one ABI, best first. best: its name, gain and cost; sentence: also names alternatives that are as
+    good."""
 
     place: str
     table: Table
@@ -209,7 +213,7 @@ class Ways:
 
 
 def answer(results: Results, suite: Suite) -> list[Block]:
-    """All of it, place by place, in the order in which it is read."""
+    """All blocks of the answer, by target, in reading order."""
     blocks = []
     for pair in pairs(results, suite):
         side = side_by_side(pair.left, pair.right, pair.titles, pair.gain)
@@ -227,7 +231,7 @@ def answer(results: Results, suite: Suite) -> list[Block]:
 
 
 def published(suite: Suite, pair: AbiPair) -> list[Table]:
-    """The study's shares beside ours; none where it has none."""
+    """Returns the study's shares with the measured ones; none if it has none."""
     if suite.beside is None or not suite.beside.shares:
         return []
     rows = []
@@ -244,7 +248,7 @@ def ways_out(results: Results, suite: Suite) -> list[Ways]:
 
 
 def _ways(ranking: Ranked) -> Ways:
-    """Within 3 % two ways are alike."""
+    """Returns the alternatives; two within 3 % are equal."""
     rows = ranking.options
     lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in rows]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
@@ -263,7 +267,7 @@ def _ways(ranking: Ranked) -> Ways:
 
 
 def _gain(gained: RatioOfRows) -> str:
-    """A guess where it has no interval."""
+    """A gain; with few digits if it has no interval."""
     ratio = gained.ratio
     known = str(quantity(ratio.value, "ratio", ratio.low, ratio.high))
     return known if gained.is_known else f"~ {plain(ratio.value)} ×"
@@ -273,7 +277,8 @@ def _gain(gained: RatioOfRows) -> str:
 
 
 def ratio_in_words(even: Even) -> str:
-    """What is paid once is a difference: it is known no better than both of what it is made of."""
+    """Returns a ratio in words. A cost that is paid once is a difference, so it is known no better than its two
+    terms."""
     asked, once_ns, within_ns = even.asked, even.once_ns, even.within_ns
     clock = f" in virtual time of {even.each.target}" if even.each.clock == VIRTUAL else ""
     head = f"One ({even.each.probe}) costs {of_row(even.each)}{clock}, and {asked.remedy}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen while a run measures, on standard error: the machine, where it is, the time left, the first numbers.
+"""Progress of a run on standard error: the machine, the current point, the time left, the first numbers.
 
-It draws only when it is called, which is between visits: nothing of it runs while a probe is timed. On a terminal it
-is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds."""
+It draws only between visits, so that it never runs while a probe is timed. On a terminal it is three lines that are
+redrawn in place; elsewhere, and on a terminal that cannot move the cursor, it is a plain line every ten seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BAR, PLACE = 26, 52
 
 
 class Progress:
-    """probes: descriptions by name, for the little line of numbers. now: monotonic seconds."""
+    """The progress display. probes: descriptions by name, for the line of numbers. now: monotonic seconds."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Progress:
         self.stop()
 
     def start(self, machine: Machine, suite: Suite | str, seed: int, total_visits: int, budget_seconds: float) -> None:
-        """Prints at once what is measured, and how long it may take."""
+        """Prints immediately what is measured, and how long it may take."""
         self._machine, self._left = machine, budget_seconds
         name = suite if isinstance(suite, str) else suite.name
         facts = " · ".join(tables.facts_of(machine))
@@ -70,14 +70,14 @@ class Progress:
             self._print(f"{' · '.join(self._heads)}, measuring for at most {duration(budget_seconds)}")
 
     def visit(self, point: Point, share: float, seconds_left: float) -> None:
-        """Before each visit."""
+        """Shows the next point, before each visit."""
         self._place = self._named(point)
         self._share = min(1.0, max(0.0, share))
         self._left = seconds_left
         self._draw()
 
     def numbers(self, rows: Sequence[Row]) -> None:
-        """Adds numbers to those that are shown: the levels of memory, then what has a line in the toll table."""
+        """Adds numbers to the displayed ones: the memory levels, then lines of the toll table."""
         for row in rows:
             self._rows[row.probe, row.metric, row.abi, tuple(row.parameters.items())] = row
         if rows:
@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def takes_numbers(self) -> bool:
-        """Whether numbers given now will soon be seen: to make them takes as long as half a visit."""
+        """Returns whether numbers given now will soon be seen: to make them takes as long as half a visit."""
         if self._live is None:
             return self._now() - self._drawn >= SECONDS_BETWEEN_LINES
         return self._now() - self._numbered >= LEAST_SECONDS_BETWEEN_NUMBERS
@@ -110,7 +110,7 @@ class Progress:
             self._print(f"{in_percent(self._share):>5}  {left}  {self._place}{known}")
 
     def _picture(self) -> Group:
-        """Never wider than the terminal: a wrapped line could not be taken away again."""
+        """Returns the display, never wider than the terminal: a wrapped line could not be erased."""
         width = min(WIDEST, max(20, self._console.width - 1))
         joined = " · ".join(self._heads)
         heads = [Text(line, style="bold") for line in ([joined] if len(joined) <= width else self._heads)]
@@ -151,8 +151,9 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 
 
 def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
-    """For each cache the row whose buffer lies midway between the end of the cache before and its own, in logarithms:
-    other workloads may hold most of a shared cache. For memory the largest buffer beyond the last-level cache."""
+    """Returns for each cache the row whose buffer is midway between the previous cache's capacity and its own, in
+    logarithms: other workloads may hold most of a shared cache. For memory, the largest buffer beyond the last-level
+    cache."""
     several = machine.data_sizes() if machine else {}
     split = {cache.level for cache in machine.caches if cache.kind == "data"} if machine else set()
     sized = [(whole_number(row, "size"), row) for row in rows]
@@ -171,7 +172,7 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
 
 
 def _value(row: Row) -> str:
-    """In doubt until it has visits enough for an interval."""
+    """Returns a value, marked as in doubt until it has enough visits for an interval."""
     if not has_interval(row):
         return f"~ {two_digits(row.median, row.unit)}" if row.median else DASH
     return str(quantity(row.median, row.unit, row.low, row.high).bare)

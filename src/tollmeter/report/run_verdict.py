@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run is worth in words: its verdict with what it was made of, what it withholds, and what to do next."""
+"""The verdict of a run in words: its reasons, the withheld findings, and the next step."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ WHY_WITHHELD = {
 
 
 class Step(NamedTuple):
-    """command: as it is typed; empty where no command helps. when: on what condition, or what it does."""
+    """A next step. command: as it is typed; empty if no command helps. when: its condition, or its effect."""
 
     command: str
     when: str = ""
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Whether another process measures it now: the journal shows only that it has not ended."""
+    """Returns whether another process measures it now: the journal shows only that it has not ended."""
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
 
 
@@ -66,12 +66,12 @@ def has_numbers(results: Results) -> bool:
 
 
 def called(run: RunInfo) -> str:
-    """The verdict's word, with the qualification that belongs to it."""
+    """The verdict's word, with its qualification."""
     return word(run) if is_under_way(run) else f"{run.verdict}{_contention(run)}"
 
 
 def word(run: RunInfo) -> str:
-    """Of which `meaning` says the rest."""
+    """Returns the verdict's word, which `meaning` explains."""
     return UNDER_WAY if is_under_way(run) else run.verdict
 
 
@@ -81,7 +81,7 @@ def _contention(run: RunInfo) -> str:
 
 
 def verdict(results: Results) -> str:
-    """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without any number."""
+    """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without a number."""
     run = results.index.run
     if run.contradictions:
         first, *others = run.contradictions
@@ -102,7 +102,8 @@ def verdict(results: Results) -> str:
 
 
 def _of_first_screen(results: Results) -> list[str]:
-    """How much of it is known, where most points have not converged: beside a busy sibling these come first."""
+    """Returns the state of the first screen's numbers, if most points have not converged: beside a busy sibling these
+    are measured first."""
     run = results.index.run
     known, of = narrow(results)
     is_beside_others = (run.shared_share or 0.0) > MOST_QUIET_CONTENDED and 2 * run.settled < run.points
@@ -111,7 +112,7 @@ def _of_first_screen(results: Results) -> list[str]:
 
 
 def meaning(results: Results) -> str:
-    """What the verdict's word means, as a sentence's part."""
+    """Returns the meaning of the verdict's word, as part of a sentence."""
     run = results.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
@@ -119,7 +120,7 @@ def meaning(results: Results) -> str:
 
 
 def held_back(results: Results) -> str:
-    """Which findings are withheld, and why; empty where the run carries all."""
+    """Returns which findings are withheld, and why; empty if the run carries all."""
     names = results.index.held_back
     if not names or not has_numbers(results):
         return ""
@@ -130,7 +131,7 @@ def held_back(results: Results) -> str:
 
 
 def why_withheld(results: Results) -> str:
-    """Why the run does not support what its rows suggest, as part of a sentence."""
+    """Returns why the run does not support a finding that its rows suggest, as part of a sentence."""
     run = results.index.run
     if run.verdict == "held back" and run.surroundings and not is_held_back(run.surroundings):
         return "its system calls were filtered or traced"
@@ -138,13 +139,13 @@ def why_withheld(results: Results) -> str:
 
 
 def unanswered(results: Results) -> str:
-    """That the question has no answer, and why; empty where it has one."""
+    """Returns that the question has no answer, and why; empty if it has one."""
     why = "" if is_under_way(results.index.run) else results.index.run.unanswered
     return f"This run did not produce the requested numbers: {why}." if why else ""
 
 
 def limit(results: Results) -> str:
-    """That no longer run makes most of the numbers more precise; empty where one does."""
+    """Returns that no longer run makes most of the numbers more precise; empty if one does."""
     run, in_turns = results.index.run, results.index.opposed and results.index.study is None
     if not run.limited or 2 * run.limited < run.points or in_turns or run.uncompared:
         return ""
@@ -152,7 +153,7 @@ def limit(results: Results) -> str:
 
 
 def next_step(results: Results) -> Step:
-    """What to do next, for what this run lacks most."""
+    """Returns the next step for this run's largest deficiency."""
     run = results.index.run
     again = results.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
@@ -170,7 +171,8 @@ def next_step(results: Results) -> Step:
 
 
 def _beside_others(run: RunInfo, again: str) -> Step:
-    """Programs of this machine can be ended; work of other guests cannot, and what helps beside it is named."""
+    """Returns the step for a disturbed run: programs of this machine can be ended; work of other guests cannot, so an
+    alternative is named."""
     seen = run.surroundings
     longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
     if seen and (seen.company or (seen.others or 0.0) > MOST_OTHERS):
@@ -181,7 +183,7 @@ def _beside_others(run: RunInfo, again: str) -> Step:
 
 
 def _unthrottled(seen: Surroundings | None) -> str:
-    """What has to be different about the start of the next run."""
+    """Returns the changes to the start of the next run that avoid throttling."""
     if seen is None:
         return ""
     changes = {
@@ -194,7 +196,7 @@ def _unthrottled(seen: Surroundings | None) -> str:
 
 
 def _longer_s(results: Results) -> float:
-    """Beyond what was spent in vain, some of it on booting a guest."""
+    """Returns the longer budget in seconds, beyond the time that gave no visits, such as booting a guest."""
     run = results.index.run
     if run.enough_s:
         return run.enough_s
@@ -204,7 +206,7 @@ def _longer_s(results: Results) -> float:
 
 
 def _instead(results: Results) -> Step:
-    """Where no row has a number, or all has converged: a longer run changes nothing."""
+    """Returns the step if no row has a number, or all have converged: a longer run changes nothing."""
     large = [row for row in results.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:

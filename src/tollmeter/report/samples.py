@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a run for a person: under each probe's question a line for each, of what differs between them."""
+"""The samples of a run as text: under each probe's question a line for each sample, with the columns that vary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _OF_THE_RUN = ("probe", "executable_sha256", "run", "started", "host", "cpu", "k
 
 
 class ProbeSamples(NamedTuple):
-    """heading: the question. same: what all samples share, in a sentence. rows: cells as text, numbers to the right."""
+    """The samples of a probe. heading: the question. same: common columns of all samples, in a sentence. rows: cells as
+    text, numbers right-aligned."""
 
     heading: str
     same: str
@@ -23,7 +24,7 @@ class ProbeSamples(NamedTuple):
 
 
 def by_probe(table: ParquetTable, results: Results) -> Iterator[ProbeSamples]:
-    """table: `raw_samples`."""
+    """Yields the samples by probe. table: `raw_samples`."""
     stretches: dict[str, list[Stretch]] = defaultdict(list)
     for stretch in table.stretches:
         shared = {name: cell for name, cell in stretch.shared.items() if name not in _OF_THE_RUN}

@@ -16,8 +16,8 @@ NARROW = 0.05
 
 
 def best_known(results: Results) -> tuple[Toll, ...]:
-    """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
-    of probes without a meaning that analysis uses the most expensive single lines."""
+    """Returns at most nine lines that represent the table, cheapest first: the middle lines of each meaning, and the
+    most expensive single lines of tolls without a meaning that analysis uses."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
     chosen: list[Toll] = []
     for means, most in BEST_KNOWN.items():
@@ -32,7 +32,7 @@ def best_known(results: Results) -> tuple[Toll, ...]:
 
 
 def own_groups(results: Results) -> dict[str, str]:
-    """The group of each probe for which the suite names one, in the suite's order; the first that is named."""
+    """The group of each probe for which the suite names one, in the suite's order; the first one named."""
     groups: dict[str, str] = {}
     for select in results.suite.select if results.suite else ():
         for probe in fnmatch.filter(sorted(results.probes), select.probe) if select.group else ():
@@ -41,19 +41,19 @@ def own_groups(results: Results) -> dict[str, str]:
 
 
 def narrow(results: Results) -> tuple[int, int]:
-    """How many numbers of the first screen have an interval within 5 % to the wider side, and of how many."""
+    """Returns how many numbers of the first screen have an interval within 5 % to the wider side, and of how many."""
     widths = [max(high - value, value - low) / value for value, low, high in _numbers(results)]
     return sum(width <= NARROW for width in widths), len(widths)
 
 
 def with_interval(results: Results) -> tuple[int, int]:
-    """How many numbers of the first screen have an interval, and of how many."""
+    """Returns how many numbers of the first screen have an interval, and of how many."""
     has = [high < inf for _, _, high in _numbers(results)]
     return sum(has), len(has)
 
 
 def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
-    """Each number and its interval; one without an interval has an infinite one."""
+    """Each number and its interval, infinite if it has none."""
     levels = results.index.hierarchy
     numbers = [(toll.value, toll.low, toll.high) for toll in best_known(results)]
     numbers += [(level.latency_ns, level.latency_low, level.latency_high) for level in levels]

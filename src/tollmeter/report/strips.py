@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interval drawn in a line of text, so that several below each other have one scale."""
+"""An interval drawn in a line of text, on a scale shared by several lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def interval(
 
 
 def place_of(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
-    """Of a value on a scale of so many places."""
+    """Returns the position of a value on a scale of so many characters."""
     low, high = ends
     if low > 0 and value > 0:
         low, value, high = log(low), log(value), log(high)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's published figures beside this machine's, a sentence for each gap, and a study's listing of attempts."""
+"""A study's published figures with this machine's, a sentence for each gap, and a study's listing of attempts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REDRAWN = "published-"
 
 @dataclass(frozen=True)
 class Answer:
-    """of: what a claim came to. reasons: those that are not above all lines; above: whether one of them is."""
+    """The answer to a claim. of: its result. reasons: reasons that are not above all lines; above: whether one is."""
 
     of: Answered
     reasons: tuple[str, ...]
@@ -42,14 +42,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class StudyAnswers:
-    """A study's answers. sentences: what holds for many of them, which say it no more."""
+    """A study's answers. sentences: reasons common to many answers, which are then omitted from them."""
 
     answers: tuple[Answer, ...]
     sentences: tuple[str, ...]
 
 
 def tally_in_words(counts: Tally) -> str:
-    """Counts of published figures by verdict; empty where the study printed none that could be judged."""
+    """Counts of published figures by verdict; empty if the study printed none that could be judged."""
     several = (
         (counts.holds, "hold" if counts.holds != 1 else "holds"),
         (counts.same_direction, "have the same direction only" if counts.same_direction != 1 else
@@ -63,7 +63,8 @@ def tally_in_words(counts: Tally) -> str:
 
 
 def answers_of(results: Results, suite: Suite) -> StudyAnswers:
-    """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
+    """Returns one answer for each published figure, in the study's order. A reason that three or more share is printed
+    above."""
     judged = answered(results, suite)
     counts = Counter(reason for answer in judged for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
@@ -78,13 +79,14 @@ def answers_of(results: Results, suite: Suite) -> StudyAnswers:
 
 
 def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
-    """Of the study's figures those that no chart of this run stands for, and why. drawn: names of charts."""
+    """Returns the study's figures that no chart of this run represents, and why. drawn: names of charts."""
     lost = [figure for figure in suite.figure if not any(name.startswith(f"{REDRAWN}{figure.name}") for name in drawn)]
     return [f"Not drawn anew: {figure.what}. {why_none(results, figure)}" for figure in lost]
 
 
 def claims_table(answers: Sequence[Answer]) -> Table:
-    """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
+    """Returns the published values with the measured ones, and whether each claim holds; a number in brackets refers to
+    `remarks`."""
     numbers = {remark: number for number, remark in remarks(answers)}
     rows = [
         Line((
@@ -101,7 +103,7 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def word_of(claim: Claim) -> str:
-    """The verdict beside a claim's line in a chart: inconclusive where a narrower interval would give one."""
+    """Returns the verdict of a claim's line in a chart: inconclusive if a narrower interval would decide."""
     if claim.verdict != "cannot tell":
         return claim.verdict
     is_wide = (claim.reason or "").startswith(WIDE)
@@ -109,7 +111,7 @@ def word_of(claim: Claim) -> str:
 
 
 def both_in_words(claim: Claim, relation: Relation) -> str:
-    """What is here and what was published, in one unit: a change in per cent where the study states one."""
+    """Returns the measured and the published value in one unit: a change in per cent if the study states one."""
 
     def in_unit(value: float) -> str:
         if relation != "change":
@@ -124,7 +126,7 @@ def both_in_words(claim: Claim, relation: Relation) -> str:
 
 
 def verdict_in_words(claim: Claim) -> str:
-    """A dash for a figure that cannot be judged; a figure that another line counts is marked so."""
+    """The verdict in words: a dash for a figure that cannot be judged; a figure that another line counts is marked."""
     if claim.verdict == "cannot tell" and not claim.holds_at:
         return DASH
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
@@ -133,13 +135,13 @@ def verdict_in_words(claim: Claim) -> str:
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    """Each sentence once, however many answers lead to it."""
+    """Each remark once, for all answers that refer to it."""
     texts = dict.fromkeys(answer.remark for answer in answers if answer.remark)
     return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
 
 
 def _here(measured: Measured) -> Figure | str:
-    """One number with its interval; of several rows the least and the most."""
+    """One number with its interval; for several rows the lowest and the highest."""
     if not measured.values:
         return DASH
     least, most = measured.values[0], measured.values[-1]
@@ -176,14 +178,14 @@ def listings(results: Results) -> list[Block]:
 
 
 def by_attempt(attempts: Sequence[Attempt]) -> str:
-    """All in one unit; `?` behind a suspect one, `!` behind one whose control loop differs."""
+    """Returns all attempts in one unit; `?` after a suspect one, `!` after one whose control loop differs."""
     most = max((attempt.loops_hz for attempt in attempts), default=0.0)
     scale, letter = next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
     return " ".join(f"{attempt.loops_hz / scale:.4g}{_MARKS[attempt.state]}" for attempt in attempts) + f" {letter}/s"
 
 
 def _line(test: Test) -> Line:
-    """The time is of one loop, as the row states it."""
+    """Returns the line of a test. The time is of one loop, as the row states it."""
     row = test.row
     each = quantity(row.median if row.unit == "ns" else 1e9 / row.median, "ns") if row.median else DASH
     states = {attempt.state for attempt in test.attempts}
@@ -193,7 +195,7 @@ def _line(test: Test) -> Line:
 
 
 def lesson(place: Place) -> str:
-    """What the study learned by its own control loop, said of this place."""
+    """Returns the study's lesson from its control loop, applied to this target."""
     if not place.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
     states = [attempt.state for test in place.tests for attempt in test.attempts]
@@ -213,7 +215,7 @@ def lesson(place: Place) -> str:
 
 
 def _left(place: Place) -> str:
-    """That a guest's entries are its host's, where they are."""
+    """Returns that a guest's entries are its host's, if they are."""
     left = [test for test in place.tests if (test.exits or 0.0) > OWN_EXITS]
     if not left:
         return ""

@@ -49,7 +49,7 @@ def swept_values(sweep: SweepState, steps: Sequence[tuple[SweepStep, Results | N
 
 
 def failures(swept: SweptValues) -> list[str]:
-    """Steps that have no run, in sentences."""
+    """Steps without a run, in sentences."""
     return [f"{swept.sweep.variable} {step.value}: {step.reason}" for step, _ in swept.steps if step.reason]
 
 
@@ -107,7 +107,8 @@ def _signed(ratio: float) -> str:
 
 
 def _value_table(swept: SweptValues) -> Table:
-    """In the order of the command line. A return's scatter is not drawn: the scale is of ratios to it."""
+    """Returns the values in the order of the command line. A return's scatter is not drawn: the scale is of ratios to
+    it."""
     sweep, by_value = swept.sweep, {effect.value: effect for effect in swept.effects}
     ends = [end for effect in swept.effects if effect.cost for end in (effect.cost.low, effect.cost.high, 1.0)]
     scale = (min(ends), max(ends)) if ends and all(map(isfinite, ends)) and min(ends) > 0 else (0.5, 2.0)
@@ -139,7 +140,7 @@ def _value_table(swept: SweptValues) -> Table:
 
 
 def _why_inconclusive(effect: ValueEffect | None) -> str:
-    """The commonest reason of its rows. The table itself shows an interval that is too wide."""
+    """The most frequent reason of its inconclusive rows. The table itself shows an interval that is too wide."""
     if effect is None or effect.verdict != "cannot tell":
         return ""
     reasons = Counter(change.reason for change in effect.changes if change.reason and change.verdict == "cannot tell")
@@ -147,7 +148,8 @@ def _why_inconclusive(effect: ValueEffect | None) -> str:
 
 
 def _compared(swept: SweptValues) -> Compared | None:
-    """As of several runs that are compared with the first one, by what their neighbouring returns say."""
+    """Returns the values as several runs compared with the first one, by the comparison with their neighbouring
+    returns; None without one."""
     by_value = {step.value: results for step, results in reversed(swept.steps) if results is not None}
     first = by_value.get(swept.sweep.first)
     if first is None or not swept.effects:
@@ -182,7 +184,8 @@ def _one_row(swept: SweptValues) -> Table:
 
 
 class SweptRow(Record, frozen=True):
-    """ratio: value over the first value's, in the metric's unit. adjusted: as of `toll compare`, over all values."""
+    """A row of a sweep. ratio: value over the first value's, in the metric's unit. adjusted: as for `toll compare`,
+    over all values."""
 
     row: str
     unit: str
@@ -195,8 +198,8 @@ class SweptRow(Record, frozen=True):
 
 
 class SweptValue(Record, frozen=True):
-    """runs: folders below the sweep's. reasons: why steps of it have none. cost: over the first value's, None where
-    nothing can be compared."""
+    """A value of a sweep. runs: folders below the sweep's. reasons: why steps lack a run. cost: over the first value's,
+    None if nothing can be compared."""
 
     value: str
     verified: bool
@@ -210,7 +213,7 @@ class SweptValue(Record, frozen=True):
 
 
 class SweepDocument(Record, frozen=True):
-    """What `toll sweep --format json` prints. drift: cost of the last return over that of the first."""
+    """What `toll sweep --format json` prints. drift: cost of the last return over the cost of the first."""
 
     format: int
     variable: str

@@ -19,7 +19,7 @@ _LONGEST = 18
 
 
 def write(swept: SweptValues, path: Path) -> None:
-    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
+    """Writes the page, whole or not at all. Raises Failure (5) if it cannot."""
     put(render(swept), path)
 
 
@@ -35,7 +35,8 @@ def render(swept: SweptValues) -> str:
 
 
 def _as_one_run(swept: SweptValues) -> Results | None:
-    """The first run of each value as one, whose rows have the knob as a further parameter; None without a run."""
+    """Returns the first run of each value as one run, whose rows have the setting as a further parameter; None without
+    a run."""
     runs: dict[str, Results] = {}
     for step, results in swept.steps:
         if results is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first screen as data: head line, memory table, toll table, findings, closing sentences.
 
-Terminal, Markdown and page print the same words from here."""
+Terminal, Markdown and page print these words."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Column:
-    """right: it holds numbers; spare: where there is no room for all columns, the one with the highest value is dropped
-    first, and one with 0 stays."""
+    """A column of a table. right: it holds numbers; spare: if the columns do not fit, the one with the highest value is
+    dropped first, and one with 0 stays."""
 
     name: str
     right: bool = False
@@ -79,7 +79,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A Figure in a cell keeps number, unit and interval apart. own_title: in place of the first column's name."""
+    """A table. A Figure in a cell keeps number, unit and interval apart. own_title: replaces the first column's
+    name."""
 
     columns: Sequence[Column]
     rows: Sequence[Line]
@@ -91,14 +92,14 @@ class Table:
 
     @cached_property
     def sure(self) -> tuple[bool, ...]:
-        """By column, whether some of its numbers carry an interval."""
+        """Returns for each column whether some of its numbers have an interval."""
         cells_by_column = zip(*(row.cells for row in self.rows), strict=True)
         return tuple(any(isinstance(cell, Figure) and cell.sure for cell in cells) for cells in cells_by_column)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Lines that are printed as they are, such as code; without an indent they are headings."""
+    """Lines that are printed unchanged, such as code; without an indent they are headings."""
 
     lines: Sequence[str]
     indent: int = 0
@@ -106,7 +107,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Block:
-    """What stands together in an answer."""
+    """A group of sentences and tables in an answer."""
 
     titles: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -114,13 +115,13 @@ class Block:
 
 
 def without_column(table: Table, gone: int) -> Table:
-    """The same less one column, by its place."""
+    """Returns the table without one column, by its index."""
     rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
     return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
 def facts_of(machine: Machine) -> tuple[str, ...]:
-    """CPU, number of CPUs, memory, kernel, hypervisor, measured clock: what the head line is joined from."""
+    """Returns the parts of the head line: CPU, number of CPUs, memory, kernel, hypervisor, measured clock."""
     memory = machine.memory_bytes / (1 << 30)
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
     parts = [cpu_of(machine), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
@@ -131,7 +132,7 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
 
 
 def cpu_of(machine: Machine) -> str:
-    """`AMD EPYC (Zen 3)`: with the microarchitecture where the name does not say it."""
+    """Returns `AMD EPYC (Zen 3)`: with the microarchitecture if the name does not contain it."""
     name, of = short_cpu(machine.cpu), microarchitecture(machine)
     return f"{name} ({of})" if of and of.lower() not in name.lower() else name
 
@@ -142,12 +143,12 @@ def short_cpu(name: str) -> str:
 
 
 def extent(results: Results) -> str:
-    """How long it took and how many rows came of it."""
+    """Returns how long it took and how many rows came of it."""
     return f"{duration(results.index.run.seconds)}, {count(len(results.index.rows), 'row')}"
 
 
 def when(results: Results) -> str:
-    """The start as people write it; as it came where it is no ISO time."""
+    """The start in words; unchanged if it is not an ISO time."""
     try:
         started = datetime.fromisoformat(results.index.run.started)
     except ValueError:
@@ -157,8 +158,8 @@ def when(results: Results) -> str:
 
 
 def memory_table(results: Results) -> Table | None:
-    """Each level beside what the system says of it; `≠` where the two differ by more than the interval explains. Then
-    memory of another node, of the pair of nodes where it is slowest, if it was measured."""
+    """Returns each level with the system's value; `≠` if the two differ by more than the interval explains. Then memory
+    of another node, of the slowest pair of nodes, if it was measured."""
     if not results.index.hierarchy:
         return None
     columns = [
@@ -183,7 +184,8 @@ def memory_table(results: Results) -> Table | None:
 
 
 def _level(level: Level, machine: Machine) -> Line:
-    """Its note states how a size is to be read, or why there is none; it is empty where the size is the cache's."""
+    """Returns the line of a level. Its note explains the size, or why there is none; it is empty if the size is the
+    cache's."""
     left = bytes_left(level, machine)
     if may_be_shared_rest(level, machine):
         last = os_sizes(machine)[-1].level
@@ -213,9 +215,9 @@ def _level(level: Level, machine: Machine) -> Line:
 
 
 def no_levels(results: Results) -> str:
-    """Why a run that walked through memory of several sizes has no memory table, and what a load takes at the largest
-    size within half of each data cache that the system reports and at the largest of all, through huge pages where they
-    were measured; empty where it has one, or walked through one size alone."""
+    """Returns why a run that walked through memory of several sizes has no memory table, and the time of a load at the
+    largest size within half of each data cache that the system reports and at the largest size of all, through huge
+    pages if they were measured. Empty if the run has a table, or walked through one size only."""
     machine = results.index.machine
     walks = with_meaning(native(results.index.rows, machine.architecture), results.probes, "latency-of-size")
     sized = [row for row in walks if isinstance(row.parameters.get("size"), int)]
@@ -231,7 +233,7 @@ def no_levels(results: Results) -> str:
 
 
 def unread(results: Results) -> tuple[str, ...]:
-    """Which levels have no rate or no parallelism, a sentence for each reason."""
+    """Returns which levels have no rate or no parallelism, a sentence for each reason."""
     reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for level in results.index.hierarchy:
         if level.read_bytes_per_second is None:
@@ -247,7 +249,8 @@ BESIDE = 2
 
 
 def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
-    """Lines with a number, cheapest first; then those that have none, with the reason. tolls: all, unless given."""
+    """Returns lines with a number, cheapest first; then lines without one, with the reason. tolls: all, unless
+    given."""
     tolls = results.index.tolls if tolls is None else tolls
     paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
@@ -265,13 +268,13 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
 
 
 def _is_only_beside(line: Line) -> bool:
-    """Whether the only number of a toll is that over all samples."""
+    """Returns whether the only number of a toll is that over all samples."""
     return line.cells[BESIDE - 1] == DASH and isinstance(line.cells[BESIDE], Figure)
 
 
 def brief(table: Table | None) -> Table | None:
-    """Without the notes, and without the column beside the time, unless it has the second value of most tolls or the
-    only one of some: both are in the whole table, and a wrapped line costs a line of the answer."""
+    """Returns the table without the notes, and without the column after the time, unless it has the second value of
+    most tolls or the only value of some. The whole table has both, and a wrapped line costs a line of the answer."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
@@ -281,7 +284,7 @@ def brief(table: Table | None) -> Table | None:
 
 
 def beside(toll: Toll, *, both: bool) -> Figure | str:
-    """The column next to the time. both: the time over all samples, as this machine gives it; else in cycles."""
+    """Returns the column after the time. both: the time over all samples; else the time in cycles."""
     if not both:
         return cycles_of_toll(toll)
     given = next((state for state in toll.states if state.state == "all"), None)
@@ -291,34 +294,34 @@ def beside(toll: Toll, *, both: bool) -> Figure | str:
 
 
 def headline(toll: Toll, *, both: bool) -> Figure | str:
-    """The toll's time; nothing on an uncontended core where it was seen there too seldom. both: as in `beside`."""
+    """Returns the toll's time; empty if its uncontended time was measured too rarely. both: as in `beside`."""
     return DASH if both and toll.states and toll.states[0].state == "all" else of_toll(toll)
 
 
 def was_contended(toll: Toll) -> bool:
-    """Whether its two values, on an uncontended core and over all samples, need a column each."""
+    """Returns whether its two values, on an uncontended core and over all samples, need a column each."""
     seen = [state.state for state in toll.states]
     return "shared" in seen or seen[:1] == ["all"]
 
 
 def per_ms(ns: float) -> str:
-    """How many of it fit in a millisecond."""
+    """Returns how many of it fit in a millisecond."""
     return about(1e6 / ns)
 
 
 def findings(results: Results) -> tuple[Finding, ...]:
-    """The gravest first, in their own order among equals."""
+    """The findings, gravest first, in their own order among equals."""
     return tuple(sorted(results.index.findings, key=lambda finding: list(SIGNS).index(finding.severity)))
 
 
 def with_sizes(named: str, results: Results) -> str:
-    """A row's name with the sizes among its parameters as people write them."""
+    """A row's name with the sizes among its parameters in words."""
     sizes = frozenset[str]().union(*map(sizes_of, results.probes.values()))
     return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
 
 
 def evidence(item: Evidence, results: Results) -> str:
-    """One number that a claim rests on, with its unit."""
+    """One number in evidence of a claim, with its unit."""
     what = with_sizes(item.what, results)
     value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
     unit = item.unit if isinstance(item.value, str) else ""
@@ -326,7 +329,7 @@ def evidence(item: Evidence, results: Results) -> str:
 
 
 def answer(results: Results) -> str:
-    """The run in one sentence: the ends of the hierarchy and of the toll table. Empty where there is neither."""
+    """The run in one sentence: the ends of the hierarchy and of the toll table. Empty if there is neither."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
     parts = []
     if len(levels) > 1:
@@ -349,7 +352,7 @@ Discarded = Mapping[str, tuple[int, Counter[str]]]
 
 
 def discarded(results: Results) -> Discarded:
-    """Looks at every sample: asked once for a report."""
+    """Counts discarded samples. It reads every sample, so a report calls it once."""
     by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in results.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
@@ -367,7 +370,7 @@ def discarded(results: Results) -> Discarded:
 
 
 def discarded_in_words(aside: Discarded) -> str:
-    """Of all probes together; empty where no sample was taken."""
+    """Returns the discarded samples of all probes in words; empty if no sample was taken."""
     taken = sum(taken for taken, _ in aside.values())
     why = sum((of_probe for _, of_probe in aside.values()), Counter[str]())
     causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if why else ""
@@ -375,7 +378,7 @@ def discarded_in_words(aside: Discarded) -> str:
 
 
 def steadiness(results: Results) -> str:
-    """How far the control loop of the visits varied: nine of ten visits lie within the range."""
+    """Returns how far the control loop of the visits varied: nine of ten visits lie within the range."""
     rates = np.array([rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
     if len(rates) < 4:
@@ -385,20 +388,20 @@ def steadiness(results: Results) -> str:
 
 
 def sureness(results: Results) -> str:
-    """What was discarded and why, and how steady the machine was."""
+    """Returns the discarded samples with their reasons, and the variation of the machine's clock."""
     return "; ".join(filter(None, (discarded_in_words(discarded(results)), steadiness(results))))
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
-    """Status, reason and number of rows of all that has no number, the most frequent first; then the remarks beside
-    numbers."""
+    """Returns status, reason and number of rows for all rows without a number, the most frequent first; then the
+    remarks of rows with a number."""
     seen = Counter((row.status, row.reason or row.status) for row in rows if row.status != "ok")
     remarks = Counter(("remark", row.reason) for row in rows if row.status == "ok" and row.reason)
     return [(status, reason, rows_) for of in (seen, remarks) for (status, reason), rows_ in of.most_common()]
 
 
 def missing(results: Results) -> str:
-    """One sentence on rows without a number; empty where every row has one."""
+    """One sentence on rows without a number; empty if every row has one."""
     without = [row for row in results.index.rows if row.status != "ok"]
     if not without:
         return ""
@@ -411,7 +414,7 @@ def missing(results: Results) -> str:
 
 
 def unfinished(results: Results) -> str:
-    """Why the run is not complete; empty where it ended by itself, converged or with its budget spent."""
+    """Returns why the run is not complete; empty if it ended by itself, converged or with its budget spent."""
     sentences = {
         **dict.fromkeys(("ok", "settled", "budget"), ""),
         BEYOND: "A value beyond its limit ended it.",
@@ -425,7 +428,7 @@ def unfinished(results: Results) -> str:
 
 
 def report_path(results: Results) -> str | None:
-    """Where the page of this run lies, if it was written."""
+    """Returns the path of this run's page, if it was written."""
     path = Path(results.index.run.folder) / PAGE
     try:
         return str(path) if path.is_file() else None

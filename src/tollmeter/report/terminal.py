@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a run on a terminal: the answer in columns, in a screen and a half.
 
-Nothing rests on colour alone."""
+Colour alone carries no information."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 def summary(results: Results, console: Console, *, whole: bool = False, page: str | None = None) -> None:
     """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
-    known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead. page:
-    where one is about to be written."""
+    known tolls or a small run's rows, findings, the next step. whole: every line of every table instead. page: path
+    of a page that is about to be written."""
     _opening(results, console)
     for sentence in below_the_headline(results):
         wrapped(console, sentence, hanging=INDENT)
@@ -84,7 +84,7 @@ def some_rows(results: Results, console: Console) -> None:
 
 
 def machine(shown: Machine, console: Console) -> None:
-    """The machine's parts within parts, its memory nodes, and what limits a process on it."""
+    """Prints the machine's nested parts, its memory nodes, and the limits of a process on it."""
     wrapped(console, " · ".join(tables.facts_of(shown)), style="bold")
     console.print()
     lines = list(machine_tables.lines(machine_tables.parts_of(shown)))
@@ -99,7 +99,8 @@ def machine(shown: Machine, console: Console) -> None:
 
 
 def _opening(results: Results, console: Console) -> None:
-    """What it is, whether it is set up right, how much that is worth, and whether it is an answer; a study's own."""
+    """Prints the machine, problems of its set-up, the run's verdict, and whether it answers its question; a study's own
+    answer."""
     run = results.index.run
     for line, style in (
         (headline(results), "bold"),
@@ -119,7 +120,7 @@ def _opening(results: Results, console: Console) -> None:
 
 
 def _few_tables(results: Results) -> list[Table]:
-    """A few rows are all shown as they are; a study has had its table already."""
+    """Returns the tables of a small run. A few rows are all shown unchanged; a study has already printed its table."""
     bills, scaling = bill_tables(results.index.rows, results.probes), scaling_tables(results)
     if bills or (results.suite is not None and results.suite.published):
         chosen = None
@@ -143,7 +144,7 @@ def _few_tables(results: Results) -> list[Table]:
 
 
 def _left_out(results: Results, console: Console) -> None:
-    """How much more there is, and what has no number."""
+    """Prints how many further rows there are, and which have no number."""
     numbered = sum(row.status == "ok" for row in results.index.rows)
     if numbered:
         all_numbers = f"All numbers ({numbered})" if numbered > 1 else "Details of the number"
@@ -158,7 +159,7 @@ def _left_out(results: Results, console: Console) -> None:
 
 
 def _findings(results: Results, console: Console, whole: bool) -> None:
-    """Each with its remedy where all is shown; else the gravest in a line or two."""
+    """Prints each finding with its remedy if all is shown; else the gravest findings in a line or two."""
     findings, held = tables.findings(results), run_verdict.held_back(results)
     indent, dim = " " * (INDENT + 3), "dim"
     room = width_of(console) - len(indent)
@@ -181,7 +182,7 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
 
 
 def _closing(results: Results, console: Console) -> None:
-    """All that is known of the run as a whole, and every reason for a gap."""
+    """Prints the properties of the run as a whole, and every reason for a gap."""
     of_run = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
     for sentence in filter(None, (*tables.unread(results), *of_run)):
         wrapped(console, tables.upper(sentence))
@@ -190,8 +191,8 @@ def _closing(results: Results, console: Console) -> None:
 
 
 def _ending(results: Results, console: Console, page: str | None) -> None:
-    """Where the page is, or how it is written: into the run's folder, or where that is another user's into this one;
-    and what to do next."""
+    """Prints the path of the page, or the command that writes it (into the run's folder, or into the current one if the
+    run's is another user's), and the next step."""
     folder = results.index.run.folder
     if page:
         out(console, Text(f"Page  {clean(shlex.quote(page))}"))
@@ -211,7 +212,8 @@ def _ending(results: Results, console: Console, page: str | None) -> None:
 
 
 def study(results: Results, suite: Suite, console: Console) -> None:
-    """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
+    """Prints a study's question, its published values, this machine's values, a sentence for each gap, and its
+    curves."""
     wrapped(console, suite.question, style="bold")
     if suite.source:
         wrapped(console, f"Source: {suite.source}", style="dim")
@@ -233,7 +235,7 @@ def study(results: Results, suite: Suite, console: Console) -> None:
 
 
 def attribution(attributions: Sequence[Attribution], console: Console) -> None:
-    """Prints what differences are made of; nothing where there is none."""
+    """Prints the attribution of differences; nothing without one."""
     if not attributions:
         return
     console.print()
@@ -244,7 +246,8 @@ def attribution(attributions: Sequence[Attribution], console: Console) -> None:
 
 
 def _lengths(results: Results, console: Console) -> None:
-    """Of each place where there is something to compare the kernel that was swept most; the others by name."""
+    """Prints for each target the kernel with most lengths, if there is something to compare; the other kernels
+    by name."""
     every = sections(results)
     shown = [section for section in every if section.first and section.several]
     blocks([section.block(f"In {section.place}" if section.place else "") for section in shown], console)

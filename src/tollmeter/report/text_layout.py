@@ -27,12 +27,14 @@ UNDIVIDED = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
 
 
 def bound(text: str) -> str:
-    """With no-break spaces between numbers and units. Not for copying: a shell takes one for a letter."""
+    """Returns text with no-break spaces between numbers and units. It must not be copied into a shell, which does not
+    split words at them."""
     return NUMBER.sub(rf"\1{UNBROKEN}", text)
 
 
 def wrap(text: str, width: int, *, first: int = 0, hanging: int = 0) -> list[str]:
-    """first, hanging: indents of the first and of other lines. A longer word or command stays whole."""
+    """Returns wrapped lines. first, hanging: indents of the first and of other lines. A longer word or command is not
+    broken."""
     joined = UNDIVIDED.sub(lambda match: match[0].replace(" ", UNBROKEN), bound(spoken(text)))
     broken = textwrap.wrap(joined, width, initial_indent=" " * first, subsequent_indent=" " * hanging,
                            break_long_words=False, break_on_hyphens=False)  # fmt: skip
@@ -45,7 +47,7 @@ def parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def spoken(text: str) -> str:
-    """With Tollmeter's own commands as they are typed here."""
+    """Returns text in which Tollmeter's own commands have the form in which they are typed here."""
     return re.sub(r"`(?:\./)?toll ", lambda _: f"`{typed()} ", text)
 
 
@@ -57,7 +59,7 @@ LEAST_LABEL = 12
 
 
 def clean(text: str) -> str:
-    """Control characters, escape sequences among them, become a visible mark."""
+    """Returns text in which control characters, including escape sequences, are replaced by a visible mark."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
@@ -66,13 +68,13 @@ def width_of(console: Console) -> int:
 
 
 def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
-    """Words wrapped at the width; a path longer than a line is left whole, so that it can be copied."""
+    """Prints words wrapped at the width; a path longer than a line is not broken, so that it can be copied."""
     for line in wrap(clean(text), width_of(console), first=first, hanging=hanging):
         out(console, Text(line, style=style))
 
 
 def with_command(console: Console, words: str, command: str, *, first: int = 0, hanging: int = 4) -> None:
-    """Words, then a command; on a line of its own where both are too long for one. It is never broken."""
+    """Prints words, then a command; on its own line if both do not fit into one. The command is never broken."""
     line = f"{'':{first}}{words} {clean(command)}"
     fits = len(line) <= width_of(console)
     for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
@@ -92,8 +94,8 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def table_lines(table: Table, width: int) -> list[Text]:
-    """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
-    and columns of words give way and are wrapped. A number is never broken."""
+    """Returns columns three blanks apart, or fewer in a narrow terminal. If that is too wide, columns are dropped by
+    their `spare` value, highest first, and columns of words are wrapped. A number is never broken."""
     while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
         table = without_column(table, max(range(len(table.columns)), key=lambda place: table.columns[place].spare))
     columns = [_column(table, place) for place in range(len(table.columns))]
@@ -113,7 +115,7 @@ def table_lines(table: Table, width: int) -> list[Text]:
 
 
 def _least_width(table: Table, words: int) -> int:
-    """The width with words at most as wide as stated, and one blank between columns."""
+    """The width with words of at most the stated widths, and one blank between columns."""
     widths = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
     return _total([min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(widths)], 1)
 
@@ -123,14 +125,15 @@ def _is_words(table: Table, place: int) -> bool:
 
 
 def _longest_word(column: Sequence[str]) -> int:
-    """With what the further lines are set in by: narrower, a word or a number would be broken."""
+    """Returns the width of a column's longest word, with the indent of further lines: a narrower column would break a
+    word or number."""
     words = (word for text in column for word in re.split(r"[\s-]+", text))
     return max(LEAST_LABEL, INDENT + max(map(len, words), default=0))
 
 
 def _give_way(widths: list[int], least: Mapping[int, int], room: int, gap: int) -> None:
-    """Takes from the widest column of words that has more than the least, one letter after the other, until all fit;
-    where that is not enough, from the widest down to what a label needs, and breaks words."""
+    """Narrows the widest column of words that exceeds its minimum, one character at a time, until all fit. If that is
+    not enough, narrows the widest columns to their labels, and breaks words."""
     for floor in (least, dict.fromkeys(least, LEAST_LABEL)):
         while sum(widths) + gap * len(widths) > room:
             wide = [place for place in least if widths[place] > floor[place]]
@@ -144,7 +147,7 @@ def _total(widths: Sequence[int], gap: int) -> int:
 
 
 def _column(table: Table, place: int) -> list[str]:
-    """Heading and cells as text of one width: numbers, units and intervals each below each other."""
+    """Returns heading and cells as text of one width, with numbers, units and intervals aligned."""
     cells = [row.cells[place] for row in table.rows]
     figures = [cell for cell in cells if isinstance(cell, Figure)]
     number, unit, sure = (max((len(getattr(figure, part)) for figure in figures), default=0)
@@ -162,8 +165,8 @@ def _column(table: Table, place: int) -> list[str]:
 
 
 def _row(cells: Sequence[str], note: str, widths: Sequence[int], gap: int, width: int) -> list[Text]:
-    """One line, more where words are wrapped, which are set in there, so that they are no row of their own; a note is
-    at its end, or below where it does not fit."""
+    """Returns one line, or more if words are wrapped, with an indent that distinguishes them from a row; a note is at
+    its end, or below if it does not fit."""
     wrapped = [
         [cell] if len(cell) <= wide else textwrap.wrap(cell, wide, subsequent_indent=" " * INDENT)
         for cell, wide in zip(cells, widths, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `toll time` prints: a few lines for each command, and how it compares with the first one."""
+"""The output of `toll time`: a few lines for each command, and its comparison with the first one."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Shown(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """precision: of a time, and the least difference. ratio_share: half-width of a ratio that ends a run.
-    metrics: asked for beside the time."""
+    """The requested result of a comparison. precision: of a time, and the least difference. ratio_share: half-width of
+    a ratio that ends a run. metrics: requested in addition to time."""
 
     precision: float
     ratio_share: float
@@ -70,7 +70,7 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
 
 
 def _of_metrics(pairs: Sequence[Opposed], point: str, metrics: Sequence[str]) -> Iterator[str]:
-    """How each metric of a command compares with the first command's, where both are above 0."""
+    """Yields the comparison of each metric of a command with the first command's, if both are above 0."""
     of_metric = {pair.metric: pair for pair in pairs if pair.point == point}
     for name in metrics:
         if pair := of_metric.get(name):
@@ -114,7 +114,7 @@ def _time_of_runs(row: Row, median: float) -> str:
 
 
 def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
-    """seconds: that the run took."""
+    """Returns the verdict on a pair of commands. seconds: duration of the run."""
     if pair.verdict != "cannot tell":
         return f"{pair.verdict}: {_by(pair)}"
     if is_same(pair, wanted.precision) and not pair.low <= 1 <= pair.high:
@@ -129,7 +129,7 @@ def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
 
 
 def _small(pair: Opposed) -> str:
-    """Of a pair whose interval excludes 1."""
+    """Returns a sentence on a small difference, of a pair whose interval excludes 1."""
     change, *ends = (100 * abs(end - 1) for end in (pair.ratio, pair.low, pair.high))
     return f"{change:.1f} % {'slower' if pair.low > 1 else 'faster'} ({min(ends):.1f} to {max(ends):.1f} %)"
 

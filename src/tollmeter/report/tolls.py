@@ -24,7 +24,7 @@ FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
 
 
 def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
-    """Each group that has a line, in the order of the suite, or of GROUPS; within one as the table has them."""
+    """Each group that has a line, in the order of the suite, or of GROUPS; within a group in the table's order."""
     own = own_groups(results)
     members: dict[str, list[Toll]] = {name: [] for name in (*own.values(), *GROUPS)}
     for toll in results.index.tolls:
@@ -33,7 +33,8 @@ def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
 
 
 def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
-    """By family; tolls of the kernel that hand the CPU to another process have a group of their own."""
+    """Returns the group of a toll: its family, or a separate group for kernel tolls that give the CPU to another
+    process."""
     group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
     probe = probes.get(toll.probe)
     return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
@@ -41,7 +42,7 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
 
 def group_tables(results: Results) -> list[Table]:
     """A table of tolls for each group that the suite names, and below that of the shortest entry the mitigations; none
-    where the suite names no group."""
+    if the suite names no group."""
     if not own_groups(results):
         return []
     tables = []
@@ -54,8 +55,8 @@ def group_tables(results: Results) -> list[Table]:
 
 
 def mitigations_table(results: Results) -> Table | None:
-    """What the kernel does about each weakness of this CPU, as it says; None where it knows of none, or no group of the
-    suite has the shortest entry."""
+    """Returns the kernel's mitigation of each weakness of this CPU; None if it lists none, or if no group of the suite
+    has the shortest entry."""
     if not any(_has_entry(results, tolls) for name, tolls in grouped(results) if name in own_groups(results).values()):
         return None
     states = sorted(results.index.machine.facts.items())
@@ -81,7 +82,7 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Mark:
-    """Per cent of the scale's width. firm: it rests on visits enough."""
+    """A mark on the scale, in per cent of its width. firm: whether it has enough visits."""
 
     at: str
     low: str
@@ -91,9 +92,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark: None for a toll without a number, whose reason is in note. remark: number of the remark below the table
-    that the toll shares with others, from 1 on, with its own words in note. known: shown before the others are
-    asked for. words: what the words of its name mean, by parameter."""
+    """A line of the toll ladder. mark: None for a toll without a number, whose reason is in note. remark: number of the
+    shared remark below the table, from 1 on, with the toll's own words in note. known: whether it is shown before
+    the other lines are expanded. words: explanations of words in its name, by parameter."""
 
     toll: str
     mark: Mark | None
@@ -108,8 +109,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """time, beside: what the column of the time holds, and the one next to it. ticks: place in per cent, and words.
-    remarks: what several tolls share, by number. words: what the words of the names mean, by probe and parameter."""
+    """The toll ladder. time, beside: headings of the column of the time, and of the next one. ticks: position in per
+    cent, and label. remarks: remarks that several tolls share, by number. words: explanations of words in the names,
+    by probe and parameter."""
 
     time: str
     beside: str
@@ -120,8 +122,8 @@ class Ladder:
 
 
 def ladder(results: Results) -> Ladder | None:
-    """None where no toll has a number. The scale has whole decades of nanoseconds, each with a line, and words for as
-    many as have room."""
+    """Returns the ladder; None if no toll has a number. The scale has whole decades of nanoseconds, each with a line,
+    and labels for as many as fit."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.value > 0]
     if not paid:
         return None
@@ -161,7 +163,7 @@ def _shared_remarks(tolls: Sequence[Toll]) -> tuple[str, ...]:
 
 
 def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
-    """What the choices in a toll's name are, by the parameter's name, as the probe says."""
+    """Returns the probe's explanations of the choices in a toll's name, by parameter."""
     probe = probes.get(toll.probe)
     metric = next((metric for metric in probe.metrics if metric.name == toll.metric), None) if probe else None
     return {parameter.name: parameter.summary for parameter in (probe.parameters if probe else ())
@@ -180,6 +182,6 @@ def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
 
 
 def _at(ns: float, decades: range) -> str:
-    """The place on the scale."""
+    """The position of a time on the scale."""
     share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
     return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"

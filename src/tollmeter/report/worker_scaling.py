@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the kernel's scaling: throughput of several workers, and costs of pages in use beside threads."""
+"""The tables of the kernel's scaling: throughput of several workers, and costs of operations on pages that other
+threads use."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tollmeter.report.tables import Cell, Column, Line, Table
 
 
 def scaling_tables(results: Results) -> list[Table]:
-    """None of what was not measured, or not by one worker alone."""
+    """Returns the tables; none for an operation that was not measured with a single worker too."""
     return [table for table in (_of_workers(results), _of_threads(results)) if table is not None]
 
 
@@ -26,8 +27,8 @@ def _rows(results: Results, means: str) -> list[Row]:
 
 
 def _of_workers(results: Results) -> Table | None:
-    """An operation a line, lowest efficiency of threads first. One that has no row of the most workers has dashes in
-    their columns: an efficiency of fewer workers is another quantity."""
+    """Returns a line for each operation, lowest efficiency of threads first. An operation without a row of the most
+    workers has dashes in their columns, since an efficiency of fewer workers is another quantity."""
     rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
     inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
     known = {(one.kind, *_of(one, "of", "share", "workers")): one for one in inferred}
@@ -69,7 +70,7 @@ def _share(efficiency: Inference | None) -> Cell:
 
 
 def _added(cost: Inference | None) -> Cell:
-    """What a further worker adds; where zero is within the interval, the most that it may be."""
+    """Returns the added cost of a further worker; if its interval contains zero, the upper bound."""
     if cost is None or cost.value is None or cost.low is None or cost.high is None:
         return DASH
     if cost.low > 0:
@@ -78,7 +79,7 @@ def _added(cost: Inference | None) -> Cell:
 
 
 def _table(columns: Sequence[Column], lines: Sequence[Sequence[Cell]], alone: Sequence[Inference]) -> Table:
-    """alone: inferences of one worker, whose reason is said once."""
+    """Returns a table. alone: inferences of a single worker, whose reason is printed once."""
     reason = next((one.reason for one in alone if one.reason), "")
     last = len(lines) - 1
     return Table(columns, [Line(tuple(cells), reason if place == last else "") for place, cells in enumerate(lines)])
@@ -88,7 +89,8 @@ def _table(columns: Sequence[Column], lines: Sequence[Sequence[Cell]], alone: Se
 
 
 def _of_threads(results: Results) -> Table | None:
-    """What taking away a map costs alone and beside all threads, and what a further CPU adds."""
+    """Returns the cost of removing a mapping with one thread and with all threads, and the added cost of a further CPU;
+    None if not measured."""
     rows = _rows(results, "release-of-threads")
     several = {whole_number(row, "threads") for row in rows}
     if 1 not in several:

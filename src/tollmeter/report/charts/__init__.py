@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of a run and of two, selected by what metrics mean and never by a probe's name, in the order of a person's
-questions; each with its content as a sentence."""
+"""Charts of one run and of two runs, selected by the meaning of metrics and never by a probe's name, in the order of a
+reader's questions; each with its content as a sentence."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ Pair = tuple[Chart, Chart]
 
 def charts(results: Results) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
-    points make no chart: their rows are enough."""
+    points make no chart, since their rows suffice."""
     made = [chart for place, bench in enumerate(benches(results))
             for chart in _charts_of(bench, is_named=place > 0) if _has_points(chart)]  # fmt: skip
     return tuple(_unique(made))
 
 
 def save(results: Results, folder: Path) -> tuple[Path, ...]:
-    """Writes pictures of all charts of a run; the paths, in order. Raises Failure (5) if it cannot."""
+    """Writes pictures of all charts of a run, and returns their paths in order. Raises Failure (5) if it cannot."""
     return pictures(charts(results), [results], folder)
 
 
@@ -97,7 +97,7 @@ def _has_points(chart: Chart) -> bool:
 
 
 def _charts_of(bench: Bench, *, is_named: bool) -> Iterator[Chart]:
-    """is_named: whether the target and the clock are in names and titles."""
+    """Yields the charts of a bench. is_named: whether names and titles contain target and clock."""
     for chart in _drawn(bench):
         captioned = replace(chart, caption=_caption(chart, bench))
         if is_named:
@@ -137,7 +137,8 @@ def _unique(made: Sequence[Chart]) -> Iterator[Chart]:
 
 @dataclass(frozen=True)
 class Overlay:
-    """groups: a chart of both runs, or two side by side. only: what is in one run alone, in words."""
+    """The charts of two runs. groups: a chart of both runs, or two charts side by side. only: content that one run
+    lacks, in words."""
 
     groups: tuple[tuple[Chart, ...], ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
@@ -148,8 +149,8 @@ class Overlay:
 
 
 def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
-    """All charts of two runs, of what both measured by one kind of clock: of the machines themselves, and of other
-    places of one name."""
+    """Returns all charts of two runs for points that both measured by one kind of clock: on the machines themselves,
+    and on targets of one name."""
     first, second = ({_place(bench): bench for bench in benches(results)} for results in comparable(runs))
     groups: list[tuple[Chart, ...]] = []
     only: tuple[list[str], list[str]] = ([], [])
@@ -168,7 +169,7 @@ def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
 
 
 def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
-    """Both without the rows of probes whose revisions differ, and without the levels of memory that came of them."""
+    """Returns both runs without rows of probes whose revisions differ, and without memory levels derived from them."""
     moved = revisions(runs)
     first, second = (part_of(results, lambda probe, _: probe not in moved) for results in runs)
     return first, second
@@ -179,7 +180,8 @@ def _place(bench: Bench) -> tuple[str, str]:
 
 
 def _matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
-    """Charts of one name and title that share a probe, or have none, as pairs; then those of one run alone."""
+    """Returns charts of one name and title that share a probe, or have none, as pairs; then the charts of one run
+    alone."""
     others = {(chart.name, chart.title): chart for chart in second}
     pairs = [(chart, other) for chart in first if (other := others.get((chart.name, chart.title)))
              and (not chart.probes or {*chart.probes} & {*other.probes})]  # fmt: skip
@@ -205,8 +207,8 @@ def _beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
 
 
 def _caption(chart: Chart, bench: Bench) -> str:
-    """The content of a chart as a sentence, beside it and in its place for readers who cannot see it: its own if it has
-    one, that of the levels of memory where these are its subject, else its two ends."""
+    """Returns the content of a chart as a sentence, also for readers who cannot see it: its own caption if it has one,
+    the memory levels if they are its subject, else its two ends."""
     if chart.caption:
         return chart.caption
     index, data = bench.results.index, points(chart)
@@ -221,12 +223,12 @@ def _caption(chart: Chart, bench: Bench) -> str:
 
 
 def points(chart: Chart) -> list[Datum]:
-    """The data that carry a number in words: one for each mark that can be pointed at."""
+    """The data with a number in words: one for each mark that can be pointed at."""
     return [d for d in chart.drawing.data if "value" in d and _height(d) is not None]
 
 
 def _height(datum: Datum) -> float | None:
-    """The value that its mark stands for; speeds are drawn as ratios, which the reader chooses."""
+    """Returns the value that a mark represents; a speed is drawn as the ratio that the reader selects."""
     height = datum.get("y", datum.get("speed"))
     return None if height is None else float(height)
 

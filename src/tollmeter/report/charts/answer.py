@@ -30,7 +30,8 @@ BREAK_EVEN = Subject("break-even", "What is paid for each against what is paid o
 
 
 def profiles(bench: Bench) -> Iterator[Chart]:
-    """A bar a profile, of the functions that have most of all; the machine's own ABI alone."""
+    """Yields a chart with a bar for each profile, of the functions with the largest shares; only of the machine's own
+    ABI."""
     taken = [profile for profile in bench.results.index.profiles if profile.target == bench.target and profile.shares]
     own = [profile for profile in taken if profile.abi == bench.abis[0]]
     if not own:
@@ -67,7 +68,7 @@ def _shares(functions: list[str]) -> list[Spec]:
 
 
 def _change(bench: Bench, own: list[Profile]) -> str:
-    """From one to the other of the study's two, in words; else what each has most of."""
+    """Returns the change between the study's two ABIs in words; else the largest share of each."""
     suite = bench.results.suite
     for pair in pairs(bench.results, suite) if suite is not None else ():
         if pair.left in own:
@@ -84,7 +85,7 @@ def _bar(profile: Profile, label: str, functions: list[str]) -> Iterator[Datum]:
 
 
 def break_even(bench: Bench) -> Iterator[Chart]:
-    """Two lines over the number of things: one rises with each, the other is paid once."""
+    """Yields a chart of two lines over the number of items: one cost rises with each item, the other is paid once."""
     suite = bench.results.suite
     even = next(iter(break_evens(bench.results, suite)), None) if suite is not None and bench.is_first else None
     if even is None:
@@ -119,7 +120,8 @@ _BILL_TIPS = marks.tips(("label", "program"), ("part", "crossing"), ("said", "ta
 
 
 def bill(bench: Bench) -> Iterator[Chart]:
-    """A bar a program, as long as its CPU time. Where charges add up to more, they are shortened to it."""
+    """Yields a chart with a bar for each program, as long as its CPU time. If charges add up to more, they are
+    shortened to it."""
     bills, taken = kept(bench.rows, bench.results.probes), Counter[str]()
     for one in bills:
         for charge in one.charges:
@@ -149,7 +151,7 @@ TIPS = marks.tips(("label", "program"), ("part", "part"), ("said", "saves"), ("w
 
 
 def attribution(bench: Bench) -> Iterator[Chart]:
-    """Of the place in which the programs were timed."""
+    """Yields the attribution of the target on which the programs were timed."""
     attributions = [
         each for each in largest(bench.results) if each.target == bench.target and bench.clock == "hardware"
     ]
@@ -178,7 +180,7 @@ def _bars(attributions: Sequence[Attribution]) -> Picture:
 
 
 def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[Spec]) -> Picture:
-    """A bar for each label, of parts in their place's order."""
+    """A bar for each label, of parts in their order."""
     encoding = {
         "x": quantitative("share", title=title, stack="zero", axis=marks.BESIDE_WORDS),
         "y": nominal("label", title=None, sort=None, axis=marks.words_axis()),

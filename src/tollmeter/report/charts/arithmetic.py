@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of floating point over vector length, of what an ABI gains over another, and of ratios of ABIs."""
+"""Charts of floating point over vector length, of the gain of one ABI over another, and of ratios of ABIs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHOSEN = "over"
 
 
 def flops(bench: Bench) -> Iterator[Chart]:
-    """One panel a kernel and precision, one line for each way of each ABI."""
+    """Yields one panel for each kernel and precision, with a line for each implementation of each ABI."""
     rows = _rows(bench)
     y_title = bench.axis_title(rows, "operations a second")
     curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(bench, rows))
@@ -37,7 +37,8 @@ def flops(bench: Bench) -> Iterator[Chart]:
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
-    """How many times as fast each line is as one that the reader chooses. One length alone is in the tables."""
+    """Yields the chart of each line's speed relative to a line that the reader chooses. One
+    length alone is in the tables."""
     counted = bench.clock == "instructions"
     rows = [row for row in _rows(bench) if not counted or row.parameters.get("way") != "trapped"]
     series, panel = _series(bench, rows), _panel(bench, rows)
@@ -47,7 +48,8 @@ def speed_up(bench: Bench) -> Iterator[Chart]:
 
 
 def _rows(bench: Bench) -> list[Row]:
-    """By kernel, then by precision from the one with most lengths, then the machine's own ABI first."""
+    """Returns the rows by kernel, then by precision, the one with most lengths first, then the machine's own ABI
+    first."""
     rows = [row for row in bench.by_abi(bench.meaning(RATE)) if isinstance(row.parameters.get(AXIS), int)]
     panel = _panel(bench, rows)
     amount = Counter(map(panel, rows))
@@ -66,7 +68,8 @@ def _panel(bench: Bench, rows: Sequence[Row]) -> Name:
 
 
 def _speed(row: Row, series: str, panel: str) -> Datum:
-    """speed: operations a nanosecond, or an instruction where these are counted; least and most: its interval."""
+    """Returns a point of speed. speed: operations per nanosecond, or per instruction if these are counted; least and
+    most: its interval."""
     n = row.parameters[AXIS]
     ends = [row.median if end is None else end for end in (row.low, row.median, row.high)]
     least, speed, most = sorted(
@@ -77,8 +80,9 @@ def _speed(row: Row, series: str, panel: str) -> Datum:
 
 
 def _over(data: Sequence[Datum], y_title: str) -> Spec:
-    """The reader's choice is a parameter of the specification, so each pair is there and one is drawn. The default
-    reference is the slowest line of the first panel with at least half of the most lengths."""
+    """Returns the specification of relative speed. The reader's choice is a parameter of the specification, so all
+    pairs are in the data and one is drawn. The default reference is the slowest line of the first panel with at
+    least half of the most lengths."""
     order, panels = marks.ordered(data, "series"), marks.ordered(data, "panel")
     first = [d for d in data if d["panel"] == data[0]["panel"]]
     lengths = Counter(d["series"] for d in first)
@@ -138,7 +142,7 @@ ABI_RATIOS = Subject("abi-ratios", "Other ABIs against the machine's own",
 
 
 def abi_ratios(bench: Bench) -> Iterator[Chart]:
-    """Times and sizes alone: less is better in all of them."""
+    """Yields ratios of times and sizes only, for which less is better."""
     data = [datum for rows in _by_abi(bench) for datum in _ratio_data(bench, rows)][: MOST_LINES * 3]
     if len(data) < 2:
         return
@@ -162,7 +166,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
 
 
 def _by_abi(bench: Bench) -> list[list[Row]]:
-    """Rows that another ABI has too, own ABI first. A sweep counts once, at its middle point."""
+    """Rows that another ABI also has, own ABI first. A sweep counts once, at its middle point."""
     places: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in bench.by_abi([row for row in bench.rows if row.better == "less" and (row.median or 0) > 0]):
         places.setdefault((row.probe, row.metric), {}).setdefault(str(row.parameters), []).append(row)

@@ -44,7 +44,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Picture(Drawing):
-    """A specification that two runs cannot share."""
+    """A specification that cannot show two runs."""
 
     made: Spec
 
@@ -59,8 +59,8 @@ def picture(spec: Spec) -> Picture:
 
 @dataclass(frozen=True)
 class Chart:
-    """general: about the whole machine; otherwise about the one probe that it draws. caption: what it shows, in a
-    sentence."""
+    """A chart. general: whether it is about the whole machine; otherwise it is about the one probe that it draws.
+    caption: its content in a sentence."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a chart is called, the question that it answers, and what the rows in it mean."""
+    """The subject of a chart: its name, the question that it answers, and the meaning of its rows."""
 
     name: str
     title: str
@@ -98,9 +98,9 @@ LINEAR_UP_TO = 8.0
 
 @dataclass(frozen=True)
 class Bench:
-    """What was measured in one place by one clock. Times of different clocks never share an axis.
+    """The rows of one target by one clock. Times of different clocks never share an axis.
 
-    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both."""
+    compared: the rows of both runs if two are drawn in one chart. A series then has one name in both."""
 
     results: Results
     target: str
@@ -110,19 +110,19 @@ class Bench:
 
     @cached_property
     def abis(self) -> tuple[str, ...]:
-        """The machine's own ABI first, then the others by name."""
+        """Returns the machine's own ABI first, then the others by name."""
         first = main_abi(self.rows, self.results.index.machine.architecture)
         return tuple(sorted({row.abi for row in self.rows}, key=lambda abi: (abi != first, abi)))
 
     @cached_property
     def is_the_machine(self) -> bool:
-        """Whether the levels, sizes and clock of the run's machine are this place's."""
+        """Returns whether the levels, sizes and clock of the run's machine are this place's."""
         timed = (row for row in self.results.index.rows if row.clock == "hardware" and row.status == "ok")
         return self.clock == "hardware" and self.target == main_place(row.target for row in timed)
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that `benches` puts first: what is drawn once for a run belongs to it."""
+        """Returns whether this is the first bench, to which charts drawn once for a run belong."""
         first = benches(self.results)[0]
         return (first.target, first.clock) == (self.target, self.clock)
 
@@ -135,11 +135,12 @@ class Bench:
         return [row for row in rows if row.abi == first]
 
     def by_abi(self, rows: Sequence[Row]) -> list[Row]:
-        """The same rows, those of the machine's own ABI first."""
+        """Returns the rows with those of the machine's own ABI first."""
         return sorted(rows, key=lambda row: self.abis.index(row.abi))
 
     def named_among(self, rows: Sequence[Row]) -> list[Row]:
-        """These rows, and those of both runs with the same metrics: a name must distinguish a row from all of them."""
+        """Returns these rows, and the rows of both runs with their metrics: a name must distinguish a row from all of
+        them."""
         metrics = {(row.probe, row.metric) for row in rows}
         return [*rows, *(row for row in self.compared if (row.probe, row.metric) in metrics)]
 
@@ -150,7 +151,8 @@ class Bench:
         return len({row.abi for row in self.named_among(rows)}) > 1
 
     def named_by(self, rows: Sequence[Row], parameters: Sequence[str]) -> Name:
-        """Names a series by these parameters: `huge`, `16 KiB`, `processes 8`; by its metric where there are none."""
+        """Returns a function that names a series by these parameters: `huge`, `16 KiB`, `processes 8`; by its metric
+        without parameters."""
         sizes = sizes_of(self.probe(rows[0])) if rows else frozenset()
 
         def word(name: str, value: Value) -> str:
@@ -165,16 +167,17 @@ class Bench:
         return name
 
     def series(self, rows: Sequence[Row], *but: str) -> Name:
-        """By the parameters that vary, less `but`."""
+        """Returns a function that names a series by the varying parameters, except `but`."""
         return self.named_by(rows, self.varying(rows, *but))
 
     def panels(self, rows: Sequence[Row], *but: str) -> Name | None:
-        """The same; None where no parameter varies."""
+        """Returns a function that names a panel by the varying parameters; None if none varies."""
         parameters = self.varying(rows, *but)
         return self.named_by(rows, parameters) if parameters else None
 
     def axis_title(self, rows: Sequence[Row], timed: str) -> str:
-        """`timed`, but of counted instructions what one was counted for: no second is in them."""
+        """Returns the axis title `timed`; for counted instructions, the unit of work that one count is for, since they
+        contain no second."""
         metric = self.metric(rows[0]) if rows and rows[0].unit == "instruction" else None
         return COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
 
@@ -186,7 +189,7 @@ class Bench:
 
     @cached_property
     def known(self) -> Known:
-        """The core's clocks and widths, by all that was measured in this place by this clock."""
+        """The clocks and widths of the cores, from all visits of this target by this clock."""
         return machine_known(self.outcomes)
 
     @cached_property
@@ -195,7 +198,8 @@ class Bench:
 
 
 def benches(results: Results) -> list[Bench]:
-    """The machine itself first, then others by their own clock, then by how much was measured."""
+    """Returns the benches: the machine itself first, then other targets with their own clock, then by the number of
+    rows."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in results.index.rows:
         if row.status == "ok" and row.median is not None and isfinite(row.median):
@@ -215,7 +219,8 @@ def kernel_of(row: Row) -> str:
 
 
 def varying(rows: Sequence[Row], *but: str) -> list[str]:
-    """Names of parameters of which these rows hold more than one value, in the order of the first row; less `but`."""
+    """Returns the names of parameters that have several values in these rows, in the order of the first row; except
+    `but`."""
     seen: dict[str, set[object]] = {}
     for row in rows:
         for name, value in row.parameters.items():
@@ -224,7 +229,7 @@ def varying(rows: Sequence[Row], *but: str) -> list[str]:
 
 
 def is_wide(rows: Sequence[Row]) -> bool:
-    """Whether the largest median is so many times the least that their axis is logarithmic."""
+    """Returns whether the largest median is so many times the least that their axis is logarithmic."""
     medians = [row.median for row in rows if row.median is not None]
     return bool(medians) and min(medians) > 0 and max(medians) / min(medians) > LINEAR_UP_TO
 
@@ -258,7 +263,7 @@ def pictures(drawn: Iterable[Chart], runs: Sequence[Results], folder: Path) -> t
 
 
 def with_source(chart: Chart, *sources: str) -> Spec:
-    """The specification with its look, its width and its title: what any Vega-Lite renderer can draw."""
+    """Returns the specification with its style, width and title, as any Vega-Lite renderer can draw it."""
     spec = copy.deepcopy(chart.spec)
     spec["config"] = {**stacked(config(by_value, PICTURE_FONT)), "background": "#ffffff", "padding": 20}
     spec["title"] = {"text": chart.title, "subtitle": [chart.question, *sources]}

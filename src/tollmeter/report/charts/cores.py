@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache line costs from one CPU to another: a matrix of CPUs, or dots where two CPUs make no matrix."""
+"""Charts of the cost of a cache line between two CPUs: a matrix of CPUs, or dots for CPUs that form no matrix."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def cpus_of(row: Row) -> tuple[int, int] | None:
 
 
 def by_pair(bench: Bench, row: Row) -> list[Row]:
-    """A row that pools visits of several pairs of CPUs, taken apart by the CPUs of its visits; that of a single pair
-    keeps its own number and interval, which other tables print too."""
+    """Returns a row that pools visits of several pairs of CPUs as one row for each pair; a row of a single pair keeps
+    its number and interval, which other tables also print."""
     probe = bench.probe(row)
     if "pair" in row.parameters or probe is None:
         return [row]
@@ -95,8 +95,8 @@ def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
 
 
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
-    """Both halves of the square are filled from the one that was measured; a square for each way of measuring. With
-    many CPUs a pair has one datum, which is drawn on both sides and has only its value."""
+    """Returns the cells of a matrix, one square for each way of measuring. One measured half fills both halves of the
+    square. With many CPUs a pair has one datum, which is drawn on both sides and has only its value."""
     panel = bench.panels(rows, "pair")
     many, topology = len(cpus) > CELLS_WITH_TEXT, bench.results.index.machine.topology
     data: list[Datum] = []
@@ -123,8 +123,8 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:
-    """CPUs that are near to each other, by single linkage cut at the widest gap between costs; one cluster where no gap
-    is a quarter of the cost or more. rows: one a pair."""
+    """Returns clusters of near CPUs, by single linkage cut at the widest gap between costs; one cluster if no gap is at
+    least a quarter of the cost. rows: one for each pair."""
     costs = {pair: row.median for row in rows if row.median and (pair := cpus_of(row))}
     ranked = sorted(costs.values())
     gaps = [(high / low, low) for low, high in pairwise(ranked)]
@@ -138,7 +138,7 @@ def clusters(rows: Sequence[Row]) -> list[list[int]]:
 
 
 def _sentence(rows: Sequence[Row]) -> str:
-    """The clusters, and what a line costs within one and between two."""
+    """Returns the clusters, and the cost of a line within one and between two, as a sentence."""
     groups = clusters(rows)
     if len(groups) < 2:
         return f"There and back: {of_row(rows[0])}." if len(rows) == 1 else ""
@@ -155,7 +155,7 @@ def _sentence(rows: Sequence[Row]) -> str:
 
 
 def _spans(cpus: Sequence[int]) -> str:
-    """0-7, 16-23."""
+    """Returns CPU numbers as ranges: 0-7, 16-23."""
     starts = [cpu for cpu in cpus if cpu - 1 not in cpus]
     ends = [cpu for cpu in cpus if cpu + 1 not in cpus]
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True))
@@ -170,7 +170,8 @@ TRANSFER = Subject("transfer", "Lines from another core, by state",
 
 
 def transfer(bench: Bench) -> Iterator[Chart]:
-    """A row a state, a column an access, a panel for the CPUs and for where the pages live."""
+    """Yields a map with a row for each state, a column for each access, and a panel for the CPUs and the location of
+    the pages."""
     rows = [row for row in bench.own(bench.meaning(*TRANSFER.means)) if {"state", "access"} <= set(row.parameters)]
     if len({row.parameters["state"] for row in rows}) < LEAST_STATES:
         return
@@ -195,7 +196,8 @@ STATES = {"nothing": "others idle", "all": "all CPUs busy"}
 
 
 def each_cpu(bench: Bench) -> Iterator[Chart]:
-    """What a step takes on each CPU, of the median of its kind; CPUs in the order of package, cache and core."""
+    """Yields a chart of a step's time on each CPU, relative to the median of its kind; CPUs in the order of package,
+    cache and core."""
     rows = bench.own(bench.meaning(*EACH_CPU.means))
     outcomes = [outcome for row in rows for outcome in outcomes_of(bench.results, row)]
     costs = {point: each for point, each in costs_of_loops(outcomes).items() if len(each.logs)}
@@ -217,7 +219,7 @@ def each_cpu(bench: Bench) -> Iterator[Chart]:
 
 
 def _groups(topology: Topology, ordered: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Of each CPU the words of its kind, node and cache, and which group from the left it is in."""
+    """Returns for each CPU the words of its kind, node and cache, and the index of its group from the left."""
     caches = {cpu: members for members in topology.last_caches for cpu in numbers(members)}
     nodes = {cpu: node.node for node in topology.nodes for cpu in numbers(node.cpus)}
     words = {}
@@ -287,7 +289,7 @@ MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ",
 
 
 def _by(row: Row) -> str:
-    """Who uses the memory, and how. Rows of older revisions are of one CPU that reads."""
+    """Returns who uses the memory, and how, in words. Rows of older revisions are of one reading CPU."""
     if is_loaded(row):
         return f"{READERS['all']}, beside a chase" if row.unit in RATES else READERS["all"]
     cpus, mix = (str(row.parameters.get(name, "")) for name in ("cpus", "mix"))
@@ -295,7 +297,7 @@ def _by(row: Row) -> str:
 
 
 def between_nodes(bench: Bench) -> Iterator[Chart]:
-    """A panel for one CPU that uses the memory, and one for all CPUs of its node, by mix of reads and writes."""
+    """Yields a panel for one CPU that uses the memory, and one for all CPUs of its node, by mix of reads and writes."""
     for subject in NODE_SUBJECTS:
         chased = bench.meaning("traffic-of-node")  # by one CPU: what a walk reads, and not what could be read
         rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]

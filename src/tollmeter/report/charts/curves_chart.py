@@ -21,11 +21,12 @@ LEAST_FOR_LINE = 2
 
 @dataclass(frozen=True)
 class Curves:
-    """What to draw: rows over the parameter `axis`, a line for each name of `series`, a panel for each of `panel`.
+    """The curves of a chart: rows over the parameter `axis`, a line for each name of `series`, a panel for each of
+    `panel`.
 
-    more holds further layers with their own data, boundaries those of one machine (rules, labels): they are drawn with
-    a single panel only, and boundaries with one run only. banded: where points are close, their intervals make one
-    band. joined_by: the field of the data whose order joins the points; by default their x."""
+    more: further layers with their own data; boundaries: layers of one machine (rules, labels). Both are drawn with a
+    single panel only, and boundaries with one run only. banded: intervals of close points form one band. joined_by: the
+    field of the data whose order joins the points; by default their x."""
 
     axis: str
     series: Name
@@ -43,8 +44,8 @@ class Curves:
 
 @dataclass(frozen=True)
 class Lines(Drawing):
-    """Data with an x, a series, perhaps a panel and a run, and how they are drawn. x: makes the axis of its values;
-    tips: fields that lead in the hover, with their titles."""
+    """Data with an x, a series, and optionally a panel and a run, with their encoding. x: makes the axis of its values;
+    tips: leading fields of the tooltip, with their titles."""
 
     unit: str
     curves: Curves
@@ -78,14 +79,14 @@ class Lines(Drawing):
 
 
 def charted(bench: Bench, rows: Sequence[Row], subject: Subject, curves: Curves) -> Iterator[Chart]:
-    """One chart: curves, or dots where there is nothing to be drawn along; none where there is nothing to compare."""
+    """Yields one chart: curves, or dots if no parameter has enough values; none if there is nothing to compare."""
     drawing = draw(bench, rows, curves)
     if drawing is not None:
         yield subject.chart(drawing, rows)
 
 
 def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Drawing | None:
-    """Two values of the axis make a line; one makes dots."""
+    """Returns lines if an axis has at least two values, else dots."""
     panel = curves.panel or (lambda _: "")
     usable = [row for row in rows if isinstance(row.parameters.get(curves.axis), int)]
     if len({row.parameters[curves.axis] for row in usable}) < LEAST_FOR_LINE:

@@ -32,14 +32,14 @@ LINE: Spec = {"field": "place", "type": "ordinal", "axis": None, "scale": {"padd
 
 
 def rung(row: Row, label: str, text: str = "") -> Datum:
-    """A dot of one row. text is at the right end of its line; where the chart is narrow, the value alone."""
+    """Returns a dot of one row. text is at the right end of its line; in a narrow chart it is the value alone."""
     value = str(of_row(row))
     return marks.datum(row, label=label, said=text or value, brief=value, tone="rung")
 
 
 def level_rungs(bench: Bench) -> list[Datum]:
-    """The levels of memory, to compare with; none for a clock that cannot see them. A level has an interval but no
-    visits of its own."""
+    """Returns the memory levels, for comparison; none for a clock that cannot resolve them. A level has an interval but
+    no visits of its own."""
     rungs: list[Datum] = []
     for level in bench.results.index.hierarchy if bench.is_the_machine else ():
         if not level.latency_ns:
@@ -59,7 +59,7 @@ def level_rungs(bench: Bench) -> list[Datum]:
 
 @dataclass(frozen=True)
 class Rungs(Drawing):
-    """A line a label with its dot, from the least to the most, all above zero; of two runs a dot each."""
+    """A line for each label with its dot, in ascending order, all above zero; for two runs two dots."""
 
     unit: str
     x_title: str
@@ -86,7 +86,7 @@ class Rungs(Drawing):
 
 
 def dots(rows: Sequence[Row], name: Name, x_title: str) -> Rungs | None:
-    """A dot for each row above zero, where there are two to compare."""
+    """Returns a dot for each row above zero; None for fewer than two."""
     positive = [row for row in rows if row.median is not None and row.median > 0]
     if len(positive) < 2:
         return None
@@ -94,8 +94,8 @@ def dots(rows: Sequence[Row], name: Name, x_title: str) -> Rungs | None:
 
 
 def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
-    """The data by line, lines by their least value. A label that two runs have is one line: its first datum has the
-    values of both runs as text, in their order; brief: without their intervals."""
+    """The data by line, lines by their lowest value. A label of two runs is one line: its first datum has the values of
+    both runs as text, in their order; brief: without intervals."""
     seen: Counter[tuple[object, object]] = Counter()
     lines: dict[tuple[object, int], list[Datum]] = {}
     for d in data:
@@ -127,8 +127,8 @@ def _of_one_run(x: Spec, tones: Sequence[str]) -> list[Spec]:
 
 
 def _of_runs(x: Spec, runs: Sequence[str]) -> list[Spec]:
-    """The dots of a line below each other, distinguished by colour and shape; the label at the left and the values at
-    the right, both above the dots."""
+    """Returns the dots of a line, one run below the other, distinguished by colour and shape; the label at the left and
+    the values at the right are above the dots."""
     by, layers = marks.run_colour(runs), []
     dots = {"x": x, "y": LINE, "color": by["color"], "shape": by["shape"],
             "tooltip": hover(("label", "boundary"), ("run", "run"))}  # fmt: skip
@@ -146,7 +146,7 @@ def _reach(x: Spec) -> Spec:
 
 
 def _texts(up: Any, worded: Sequence[Spec] = (), **label: Any) -> list[Spec]:
-    """worded: chooses the data that have them."""
+    """Returns text layers. worded: selects the data with words."""
     left = {"y": LINE, "x": {"value": 0}, "text": nominal("label")}
     said = by_width("datum.brief", "datum.said")
     return [
@@ -159,17 +159,18 @@ def _texts(up: Any, worded: Sequence[Spec] = (), **label: Any) -> list[Spec]:
 
 
 def cell(row: Row, parameters: tuple[str, str], panel: str) -> Datum:
-    """A cell of one row. parameters: those that say its row and its column."""
+    """Returns the cell of one row. parameters: those that give its row and its column."""
     down, across = (row.parameters[name] for name in parameters)
     return marks.datum(row, a=down, b=across, panel=panel, said=str(quantity(row.median, row.unit)))
 
 
 @dataclass(frozen=True)
 class Cells(Drawing):
-    """The data have a row `a` and a column `b`. labelled: each cell has its text, `said`. panel: small multiples.
-    square: both have the same values, and cells are square. mirrored: the data are one half of a square, and each cell
-    is drawn on both sides. order: of the values of a square; ascending where it is empty. scale: data of which each
-    step of colour is a part, where these are more than its own: of two runs, those of both."""
+    """The cells of a heat map. The data have a row `a` and a column `b`. labelled: each cell has its text, `said`.
+    panel: small multiples. square: rows and columns have equal values, and cells are square. mirrored: the data are
+    one half of a square, and each cell is drawn on both sides. order: of the values of a square; ascending where it
+    is empty. scale: the data that determine the colour steps, if they are more than the map's own: those of both
+    runs."""
 
     titles: tuple[str, str]
     unit: str
@@ -184,7 +185,8 @@ class Cells(Drawing):
 
     @cached_property
     def spec(self) -> Spec:
-        """Cells in seven steps of colour: the more, the further from the ground, in light and dark alike."""
+        """Returns cells in seven steps of colour: higher values contrast more with the background, in light and dark
+        mode."""
         costs = [float(d["y"]) for d in self.scale or self.data]
         divisor, unit = scale_of(max(costs), self.unit)
         edges = _edges([cost / divisor for cost in costs])
@@ -222,7 +224,7 @@ class Cells(Drawing):
         return {"field": field, "type": "ordinal", "title": self.titles[is_x], "axis": axis, **order}
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
-        """Side by side: a cell has one colour. A colour means the same in both."""
+        """Returns the maps of two runs side by side, since a cell has one colour, with one colour scale."""
         if not isinstance(other, Cells) or other.unit != self.unit:
             return self, other
         both = (*self.data, *other.data)
@@ -230,7 +232,8 @@ class Cells(Drawing):
 
 
 def _edges(values: Sequence[float]) -> list[float]:
-    """Six edges for seven colours, evenly spaced in the logarithm between the least and the most of positive values."""
+    """Returns six edges for seven colours, evenly spaced in the logarithm between the lowest and the highest positive
+    value."""
     low, high = min(values), max(values)
     high = max(high, low * 1.05)
     steps = [low * (high / low) ** (place / len(HEAT)) for place in range(1, len(HEAT))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart for whatever has no chart of its own: a probe that was added yesterday is drawn today."""
+"""Charts of probes without a chart of their own, such as a newly added probe."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
 
 
 def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
-    """One chart for each metric of each probe that is not among those drawn and has something to compare. What the
-    kernel accounts to a process is in tables alone: it would be eight charts a program and place."""
+    """Yields one chart for each metric of each probe that is not yet drawn and has something to compare. The kernel's
+    accounts of a process are in tables only: they would be eight charts for each program and target."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in bench.rows:
         if row.probe not in drawn:
@@ -39,7 +39,7 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
 
 
 def _swept(rows: Sequence[Row]) -> str | None:
-    """The parameter with the most values among those that are numbers, if it has at least three."""
+    """Returns the numeric parameter with the most values, if it has at least three; else None."""
     counts = {
         name: len({row.parameters[name] for row in rows if name in row.parameters})
         for name in varying(rows)
@@ -71,7 +71,7 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
 
 
 def _dots(bench: Bench, rows: Sequence[Row]) -> Drawing | None:
-    """Choices and ABIs beside each other."""
+    """Returns dots for choices and ABIs side by side; None if there is nothing to compare."""
     positive = [row for row in rows if (row.median or 0) > 0]
     if len(positive) > MOST_DOTS:
         return None

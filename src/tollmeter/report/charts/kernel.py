@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts of boundaries into the kernel and to other processes: the toll ladder, hand-offs, traps, faults, switches; and
-of addresses that are not aligned."""
+of misaligned addresses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LEAST_RUNGS = 4
 
 
 def ladder(bench: Bench) -> Iterator[Chart]:
-    """Every boundary from the first cache to a process switch, on one log scale."""
+    """Yields every boundary from the first cache to a process switch, on one log scale."""
     lines = paid(bench.own(bench.rows), bench.results.probes, bench.known.clocks_hz.get(bench.target))
     rungs = level_rungs(bench)
     for row, toll in lines:
@@ -48,7 +48,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    """A ladder for each placement of the other end, named by it; rows differ by their channel."""
+    """Yields a ladder for each placement of the other end, named by it; rows differ by channel."""
     rows = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -73,7 +73,7 @@ def faults(bench: Bench) -> Iterator[Chart]:
 
 
 def _dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
-    """A dot a row, named by its probe where there are several, and by the parameters that distinguish it."""
+    """Yields a dot for each row, named by its probe if there are several, and by the parameters that distinguish it."""
     alike = [row for row in rows if row.unit == rows[0].unit and row.median is not None and row.median > 0]
     several, swept = len({row.probe for row in bench.named_among(alike)}) > 1, bench.varying(alike)
     by = bench.named_by(alike, swept)
@@ -109,7 +109,7 @@ COPY = Subject("copy", "Copies off their alignment", "Which routine falls to byt
 
 
 def access(bench: Bench) -> Iterator[Chart]:
-    """Single accesses over their offset, a line a width."""
+    """Yields charts of single accesses over their offset, a line for each width."""
     rows = bench.own(bench.meaning(*ACCESS.means))
     others = bench.varying(rows, "offset")
     by = "width" if "width" in others else next(iter(others), "")
@@ -125,7 +125,7 @@ def access(bench: Bench) -> Iterator[Chart]:
 
 
 def copy(bench: Bench) -> Iterator[Chart]:
-    """A square of both offsets for each routine, at the one length that is nearest to a network packet's."""
+    """Yields a square of both offsets for each routine, at the length nearest to a network packet's."""
     rows = [row for row in bench.own(bench.meaning(*COPY.means))
             if all(isinstance(row.parameters.get(end), int) for end in ("source", "target"))]  # fmt: skip
     if not rows:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes and marks that all charts are put together from, so that one unit always looks the same. All of it is
-Vega-Lite as plain dicts; a test holds whole specifications to its published schema."""
+"""Axes and marks of all charts, so that one unit always looks alike. All of it is Vega-Lite as plain dicts; a test
+validates whole specifications against its published schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tollmeter.report.charts.chart import Datum, Spec
 
 
 def _scaled(unit: str, *steps: tuple[str, str]) -> str:
-    """An expression of Vega: a number over the first step that it reaches, with the name of that step."""
+    """A Vega expression: a number over the first step that it reaches, with the name of that step."""
     parts = (f"datum.value >= {step} ? format(datum.value / {step}, '.4~g') + ' {name}' : " for step, name in steps)
     return "".join(parts) + f"format(datum.value, '.4~g') + ' {unit}'"
 
@@ -42,7 +42,7 @@ NARROW = 560
 
 
 def by_width(narrow: object, wide: object) -> Spec:
-    """An expression of Vega, since only the page knows how wide a chart is."""
+    """A Vega expression by the width of the chart, which only the page knows."""
     return {"expr": f"width < {NARROW} ? {narrow} : {wide}"}
 
 
@@ -54,18 +54,18 @@ BESIDE_WORDS: Spec = {"titleAnchor": "end"}
 
 
 def words_axis(**more: Any) -> Spec:
-    """Beside lines that are named in words: a long name takes two lines, and none is cut or left out."""
+    """Returns the axis of lines that are named in words: a long name takes two lines, and none is cut or left out."""
     return {"labelExpr": wrapped("datum.label"), "labelLineHeight": LABEL_LINE, "labelOverlap": False, "ticks": False,
             "domain": False, **more}  # fmt: skip
 
 
 def wrapped(words: str) -> str:
-    """An expression of Vega: the lines of what another expression is."""
+    """Returns a Vega expression for the wrapped lines of another expression."""
     return f"split(trim(replace({words}, regexp('(.{{1,{LABEL_LETTERS}}})( |$)', 'g'), '$1\\n')), '\\n')"
 
 
 def label_height(words: str) -> int:
-    """Pixels that the wrapped label takes, with a gap to the next."""
+    """The height in pixels of a wrapped label, with a gap to the next."""
     return LABEL_LINE * (len(textwrap.wrap(words, LABEL_LETTERS)) + 1)
 
 
@@ -74,7 +74,7 @@ def label_of(unit: str) -> str:
 
 
 def datum(row: Row, **more: object) -> Datum:
-    """One row as a mark needs it: y with its interval, if it has one, and the text of the hover."""
+    """One row as the data of a mark: y with its interval, if it has one, and the text of the tooltip."""
     low, high = map(_short, _ends(row))
     given = {name: value for name, value in more.items() if value != ""}
     return {"y": _short(row.median), "lo": low, "hi": high, "abi": row.abi, "firm": is_firm(row), **sure(row), **given}
@@ -85,20 +85,21 @@ def _short(value: float | None) -> float | None:
 
 
 def _ends(row: Row) -> tuple[float | None, float | None]:
-    """Too few visits make no interval."""
+    """Returns the ends of a row's interval; twice the median for too few visits."""
     if not has_interval(row):
         return row.median, row.median
     return row.median if row.low is None else row.low, row.median if row.high is None else row.high
 
 
 def is_firm(row: Row) -> bool:
-    """Whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is read."""
+    """Returns whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is
+    read."""
     half = numbers.wider_side(row.median or 0.0, row.low, row.high)
     return has_interval(row) and row.state not in ("first", "second") and (half or 0.0) <= numbers.WIDE
 
 
 def sure(row: Row) -> Datum:
-    """Value, interval and samples in words, as the hover gives them."""
+    """Returns value, interval and samples in words, for the tooltip."""
     low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
     aside = f", {row.set_aside} discarded" if row.set_aside else ""
     return {
@@ -109,12 +110,12 @@ def sure(row: Row) -> Datum:
 
 
 def tips(*fields: tuple[str, str]) -> list[Spec]:
-    """Lines of the hover: fields that hold text, with their titles."""
+    """Lines of the tooltip: fields that contain text, with their titles."""
     return [nominal(field, title=title) for field, title in fields]
 
 
 def hover(*first: tuple[str, str]) -> list[Spec]:
-    """The fields that lead, then value, interval and samples: the same on every chart."""
+    """Returns the tooltip's fields: leading fields, then value, interval and samples, in one order on every chart."""
     return tips(*first, ("value", "value"), ("interval", "95 % interval"), ("samples", "samples"))
 
 
@@ -144,8 +145,8 @@ def _steps(value: float) -> list[float]:
 
 
 def within_reach(rows: Sequence[Datum]) -> list[float]:
-    """Medians, and ends of intervals as far as they are within REACH times the least and the largest median: one
-    disturbed point must not press all others flat. What lies beyond is cut off at the edge."""
+    """Returns medians, and ends of intervals if they are within REACH times the lowest and the highest median: one
+    disturbed point must not flatten all others. Values outside are cut off at the edge."""
     medians = [float(d["y"]) for d in rows if d["y"] is not None]
     if not medians:
         return []
@@ -155,7 +156,8 @@ def within_reach(rows: Sequence[Datum]) -> list[float]:
 
 
 def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> Spec:
-    """headroom: how many times the largest value the axis reaches at least; above: the place of the title."""
+    """Returns a logarithmic axis. headroom: ratio of the axis end to the largest value, at least; above: position of
+    the title."""
     seen = within_reach(rows)
     domain = bounds([*seen, max(seen, default=1.0) * headroom])
     axis = {"values": log_ticks(domain), "labelExpr": label_of(unit), **above}
@@ -164,8 +166,8 @@ def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, a
 
 
 def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> Spec:
-    """From zero: a line that is twice as high is twice as much. Ticks of bytes are four to eight steps of a power of
-    two: whole KiB and MiB."""
+    """Returns a linear axis from zero, so that twice the height is twice the value. Ticks of bytes are four to eight
+    steps of a power of two: whole KiB and MiB."""
     top = max(within_reach(rows), default=1.0) * headroom
     ticks: Spec = {"tickCount": 6}
     if unit == "B" and top > 0:
@@ -176,7 +178,7 @@ def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0
 
 
 def number_x(values: Iterable[float], title: str, in_bytes: bool) -> Spec:
-    """Powers of two on a log axis where the values span more than eightfold, else a plain axis."""
+    """Returns a log axis with powers of two if the values span more than eightfold, else a linear axis."""
     seen = sorted(set(values))
     positive = [value for value in seen if value > 0]
     wide = bool(positive) and len(positive) == len(seen) and positive[-1] / positive[0] > 8
@@ -191,17 +193,17 @@ def number_x(values: Iterable[float], title: str, in_bytes: bool) -> Spec:
 
 
 def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
-    """At most so many powers of two between two values, evenly spaced in octaves."""
+    """Returns at most `most` powers of two between two values, evenly spaced in octaves."""
     first, last = math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9)
     every = max(1, math.ceil((last - first + 1) / most))
     return [2**exponent for exponent in range(first, last + 1, every)]
 
 
 def series_colour(field: str, order: Sequence[str], title: str | None = None, **legend: Any) -> Spec:
-    """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
+    """Returns colour, shape and dash of a series by one field, so that no distinction depends on colour alone.
 
-    A thing keeps its colour, whatever is drawn beside it. From the seventh series on colours repeat, with another shape
-    and dash. legend: how it is drawn. alone: the fields by which a legend chooses."""
+    A name keeps its colour in all charts. From the seventh series on, colours repeat with another shape and dash.
+    legend: how it is drawn. alone: the fields by which a legend selects."""
     shown, colour_of = _legend(order, title, **legend), places(order)
     turns = [(place + place // 6) % 6 for place in colour_of]
     ranges: dict[str, list[Any]] = {
@@ -217,7 +219,8 @@ def _scaled_by(field: str, domain: Sequence[str], range_: Sequence[object], lege
 
 
 def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
-    """Two runs by colour, dash, and filled or hollow marks: one that covers the other is visible."""
+    """Returns the encoding of two runs by colour, dash, and filled or hollow marks, so that overlapping marks are
+    visible."""
     by = series_colour("run", runs, **legend)
     filled = [by_value(SERIES[places(runs)[0]]), *["transparent"] * (len(runs) - 1)]
     return {**by, "fill": _scaled_by("run", runs, filled, by["color"]["legend"])}
@@ -247,11 +250,11 @@ def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
 
 
 def curve_layers(x: Spec, y: Spec, tips: Sequence[Spec], by: Spec, *, dense: bool, joined_by: str = "") -> list[Spec]:
-    """Interval, line, points, and unseen targets that make the points easy to hit with a finger. dense: points are so
-    close that intervals make one band.
+    """Returns layers of interval, line, points, and invisible targets that make the points easy to touch. dense: points
+    are so close that their intervals form one band.
 
-    A series that is chosen in the legend is highlighted, the others fade. Where points are dense the line leaves out
-    those that are not known to be one number: it would pass through values that were not measured."""
+    A series selected in the legend is highlighted, and the others fade. A line of dense points omits points with two
+    modes, since it would pass through values that were not measured."""
     params = [{"name": f"alone_{field}", "select": {"type": "point", "fields": [field]}, "bind": "legend"}
               for field in by["alone"]]  # fmt: skip
     alone = [{"param": param["name"]} for param in params]
@@ -302,7 +305,7 @@ def layer(
 
 
 def point(style: str, encoding: Spec, by: Spec, **more: Any) -> Spec:
-    """A filled point; of two runs the second's is hollow."""
+    """A filled point; the second run's is hollow."""
     if "fill" in by:
         encoding, more = {**encoding, "fill": by["fill"]}, {**more, "filled": False, "strokeWidth": HOLLOW_WIDTH}
     return layer("point", encoding, style=style, **more)
@@ -313,8 +316,8 @@ def layered(rows: Sequence[Datum], layers: Sequence[Spec], height: int | None = 
 
 
 def panelled(rows: Sequence[Datum], layers: Sequence[Spec], panels: Sequence[str], **panel: Any) -> Spec:
-    """Small multiples on shared axes. panel: the size of each. usermeta.panels says how many, so that a page can choose
-    its columns."""
+    """Returns small multiples on shared axes. panel: size of each. usermeta.panels is their number, by which a page
+    chooses its columns."""
     faceted = {
         "data": values(rows),
         "facet": nominal("panel", title=None, sort=panels),
@@ -336,8 +339,8 @@ _NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\
 
 
 def finished(view: Spec, height: int | None = 340) -> Spec:
-    """A view, layers or panels as a whole specification that fills its column. Data sets are named by their place in
-    it, and each is in it once."""
+    """A view, layers or panels as a complete specification with the width of its column. Data sets are named by their
+    index in it, and each is included once."""
     datasets: dict[str, list[Datum]] = {}
     spec = {"$schema": SCHEMA, **_named(view, datasets), "datasets": datasets}
     if "facet" not in spec:
@@ -348,7 +351,7 @@ def finished(view: Spec, height: int | None = 340) -> Spec:
 
 
 def _named(node: Any, datasets: dict[str, list[Datum]]) -> Any:
-    """A copy, with its data sets by name."""
+    """A copy that refers to its data sets by name."""
     if isinstance(node, list | tuple):
         return [_named(item, datasets) for item in node]
     if not isinstance(node, dict):
@@ -369,6 +372,7 @@ def _name_of(rows: list[Datum], datasets: dict[str, list[Datum]]) -> str:
 
 
 def _harmless(title: str) -> str:
-    """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
-    into an expression with its backslashes and ends of lines as they are: charts with these titles were not drawn."""
+    """Returns a title that Vega-Lite can draw. A title may be any word of a journal. Vega-Lite looks it up in an object
+    that inherits `constructor`, and inserts it into an expression with unescaped backslashes and line ends, so that
+    charts with these titles fail."""
     return f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)

@@ -52,8 +52,8 @@ def knee_marks(bench: Bench) -> list[Spec]:
 
 
 def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
-    """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`. A label is at the
-    left of its rule where the axis does not go on far enough to the right for its one or two lines."""
+    """Returns dashed rules with labels at the top, for values up to the axis's `end`. A label is at the left of its
+    rule if the space to the right is too narrow for its lines."""
     data = [
         {"x": place, "text": text, "late": place * (LATE if len(text) <= marks.LABEL_LETTERS else LATE * LATE) >= end,
          "down": 2 + STAGGER * (turn % 3)}
@@ -94,7 +94,8 @@ LINE = Subject("line", "Cache line", "How many bytes travel together?", ("line-p
 
 
 def latency(bench: Bench) -> Iterator[Chart]:
-    """Log-log, one line a kind of page, the system's sizes as dashed rules, the knees found as bands."""
+    """Yields the latency chart: log-log, a line for each kind of page, the system's sizes as dashed rules, the found
+    knees as bands."""
     rows = bench.own(bench.meaning(*LATENCY.means))
 
     def pages(row: Row) -> str:
@@ -125,8 +126,8 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """Two lines an operation at most: the fastest kernel at each size where several were measured, and the kernel that
-    was measured at most sizes, where it was measured alone at some of them."""
+    """Yields at most two lines for each operation: the fastest kernel at each size if several were measured, and the
+    kernel that was measured at most sizes, if it was measured alone at some of them."""
     rows = _bandwidths(bench)
     name_of: dict[int, str] = {}
     for operation in OPERATIONS:
@@ -145,8 +146,8 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
 
 
 def _bandwidth_lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """rows: of one operation. The line of the fastest has the name of its kernel where that is one; the other leaves
-    out the sizes where its kernel is the fastest of several."""
+    """Yields the lines of bandwidth. rows: of one operation. The fastest line has the name of its kernel if that is one
+    kernel; the other line omits the sizes at which its kernel is the fastest of several."""
     by_size: dict[object, list[Row]] = {}
     for row in rows:
         by_size.setdefault(row.parameters.get("size"), []).append(row)
@@ -161,7 +162,7 @@ def _bandwidth_lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 
 def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
-    """Small multiples: what each way of writing the loop reaches, an operation a panel."""
+    """Yields small multiples: the bandwidth of each implementation of the loop, a panel for each operation."""
     rows = _bandwidths(bench)
     if bench.varying(rows, "size"):
         curves = Curves(
@@ -175,7 +176,7 @@ def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
 
 
 def _bandwidths(bench: Bench) -> list[Row]:
-    """By operation, then by size, which is the order in which a line is drawn."""
+    """Returns the rows by operation, then by size, which is the order in which a line is drawn."""
     rows = bench.own(bench.meaning(*BANDWIDTHS))
     return sorted(rows, key=lambda row: (OPERATIONS.index(_operation(bench, row)), row.parameters.get("size", 0)))
 
@@ -224,7 +225,7 @@ def line(bench: Bench) -> Iterator[Chart]:
 
 
 def by_abi(bench: Bench, subject: Subject) -> Iterator[Chart]:
-    """A panel for each ABI on shared axes, where there are at least two."""
+    """Yields a panel for each ABI on shared axes, if there are at least two."""
     rows = bench.by_abi(bench.meaning(*subject.means))
     if len({row.abi for row in rows}) >= 2:
         curves = Curves(
@@ -250,8 +251,8 @@ X_TITLE = "traffic of the other CPUs per second"
 
 
 def load(bench: Bench) -> Iterator[Chart]:
-    """One line for each share of writes, a panel for each memory node and size. Each point has its own traffic,
-    measured beside the latency. Where the memory is saturated a faster pace may move less: points are joined in the
+    """Yields one line for each share of writes, a panel for each memory node and size. Each point has its own traffic,
+    measured with the latency. In saturated memory a faster pace may move less data, so points are joined in the
     order of the pace."""
     pairs = sorted(beside(bench), key=lambda pair: share_of_writes(str(pair[0].parameters.get("mix"))) or 0)
     if len(pairs) < 2:
@@ -274,7 +275,7 @@ def load(bench: Bench) -> Iterator[Chart]:
 
 
 def beside(bench: Bench) -> list[tuple[Row, Row]]:
-    """Each latency with the traffic beside it."""
+    """Returns each latency row with the row of the traffic measured with it."""
 
     def point(row: Row) -> tuple[object, ...]:
         return row.probe, row.abi, tuple(sorted((name, str(value)) for name, value in row.parameters.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's figures drawn again: what was published beside what was measured here."""
+"""A study's figures drawn again, published values with the values measured here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNCOUNTED = "instructions"
 
 
 def redrawn(bench: Bench) -> Iterator[Chart]:
-    """In the suite's order; none for a run of no study."""
+    """Yields the figures in the suite's order; none for a run of no study."""
     suite = bench.results.suite
     for figure in suite.figure if suite is not None and bench.clock != UNCOUNTED else ():
         if figure.drawn in DRAWN:
@@ -40,7 +40,7 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 
 
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A row, or its ratio to the one that it is compared with, at each place of the axis."""
+    """Yields a row, or its ratio to its reference, at each position of the axis."""
     pairs_of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [row for pairs_of_line in pairs_of_lines.values() for row, _ in pairs_of_line]
     if not rows:
@@ -58,8 +58,8 @@ def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: s
 
 
 def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Row | None, *, in_bytes: bool) -> Datum:
-    """How many times as fast as the other, or as long: of a rate more is faster, of a time less. Without another its
-    own number."""
+    """Returns the ratio of a row to another, above one if faster for a rate, or longer for a time; the row's own number
+    without another."""
     place = at(figure, row)
     if other is None:
         return marks.datum(row, x=place, at=str(size(place)) if in_bytes else f"{place:,}", series=name)
@@ -77,7 +77,8 @@ def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Ro
 
 
 def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool) -> Spec:
-    """With a dashed rule at each published place, and at each published height, which is named at its right end."""
+    """Returns a line chart with a dashed rule at each published position, and at each published height, named at its
+    right end."""
     heights = [{"y": mark.height, "lo": None, "hi": None, "what": mark.what} for mark in figure.mark if mark.height]
     x = marks.number_x([float(d["x"]) for d in data], figure.axis, in_bytes)
     y = marks.log_y([*data, *heights], unit, figure.title, HEADROOM)
@@ -96,7 +97,7 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
 
 
 def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
-    """Both ends of each line, and what was published."""
+    """Returns the two ends of each line, and the published values, as a sentence."""
     ends = []
     for name in marks.ordered(data, "series")[:MOST_LINES]:
         line = [d for d in data if d["series"] == name]
@@ -118,8 +119,8 @@ AXIS = ["ratio (logarithmic); of a number", "with another unit, times the publis
 
 
 def claims(bench: Bench) -> Iterator[Chart]:
-    """Once, for the machine itself: a line for each claim that states something, with what was published, the range in
-    which it holds, the interval measured here, and the verdict."""
+    """Yields one chart for the machine itself: a line for each claim that states something, with the published value,
+    the range in which it holds, the interval measured here, and the verdict."""
     study, suite = bench.results.index.study, bench.results.suite
     if study is None or suite is None or not bench.is_first:
         return
@@ -157,8 +158,8 @@ _CLAIM = nominal("label", title=None, sort=None, axis=marks.words_axis(grid=True
 
 
 def _ranges(ranges: Sequence[Datum], scale: Spec) -> list[Spec]:
-    """The range of each claim; at the right end what is here and what was published, and below it the verdict; where
-    the chart is narrow, the verdict alone, above the line."""
+    """Returns the layers of each claim's range; at the right end the measured and the published value, with the verdict
+    below; in a narrow chart, only the verdict above the line."""
     own = marks.values(ranges)
     holds = {"x": quantitative("lo", scale=scale), "x2": {"field": "hi"}, "y": _CLAIM}
     words = {"x": {"value": "width"}, "y": _CLAIM}
@@ -173,7 +174,7 @@ def _ranges(ranges: Sequence[Datum], scale: Spec) -> list[Spec]:
 
 
 def _figures(x: Spec) -> list[Spec]:
-    """What was published and what is here, with its interval."""
+    """Returns the layers of the published value and of the measured value with its interval."""
     by, reach = marks.series_colour("series", ORDER), {"x": quantitative("lo"), "x2": {"field": "hi"}, "y": _CLAIM}
     dot = {"x": x, "y": _CLAIM, "color": by["color"], "shape": by["shape"],
            "tooltip": marks.hover(("label", "figure"))[:-1]}  # fmt: skip
@@ -181,7 +182,7 @@ def _figures(x: Spec) -> list[Spec]:
 
 
 def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]]:
-    """Points and intervals; and for each claim its range, both numbers and the verdict in words."""
+    """Returns points and intervals; and for each claim its range, both numbers and the verdict in words."""
     data: list[Datum] = []
     ranges: list[Datum] = []
     for claim, published, (low, high) in several:
@@ -203,7 +204,7 @@ def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]
 
 
 def _equal() -> Spec:
-    """The line at 1: both sides are equal there."""
+    """Returns the line at 1, where both sides are equal."""
     return layer("rule", {"x": quantitative("x")}, data=marks.values([{"x": 1.0}]), style="reported")
 
 
@@ -215,7 +216,7 @@ MOST_FIGURES = 3
 
 
 def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """The time of each test in multiples of loop A of its own machine and build."""
+    """Yields the time of each test in multiples of loop A of its own machine and build."""
     places = [place for place in listed(bench.results) if (place.target, place.clock) == (bench.target, bench.clock)]
     here: dict[str, list[Datum]] = {}
     for place in places:
@@ -237,7 +238,7 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """One number a line."""
+    """Yields a chart with one number for each line."""
     of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [(name, row) for name, pairs_of_line in of_lines.items() for row, _ in pairs_of_line]
     if rows:
@@ -247,7 +248,7 @@ def points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A function's share of the busy time in each of two profiles, without functions that have no match here."""
+    """Yields a function's share of the busy time in each of two profiles, without functions that have no match here."""
     suite = bench.results.suite
     here = [pair for pair in pairs(bench.results, suite) if pair.left.target == bench.target] if suite else []
     if not here or suite is None or suite.beside is None:
@@ -262,7 +263,7 @@ def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """Memory or time of each program under another ABI, in times what it takes under the machine's own."""
+    """Yields memory or time of each program under another ABI, as a ratio to the machine's own ABI."""
     suite, study, data = bench.results.suite, bench.results.index.study, []
     for relative in study.relatives if study else ():
         if relative.measure != figure.axis or relative.primitive:
@@ -289,7 +290,7 @@ def _published(label: str, series: str, value: float, unit: str) -> Datum:
 
 
 def _here(label: str, series: str, estimate: Estimate, unit: str) -> Datum:
-    """Without an interval where its ends are one."""
+    """Returns the measured point; without an interval if both ends are equal."""
     value, low, high = estimate.value, estimate.low, estimate.high
     known = (low, high) if low < high else (None, None)
     return {"label": label, "series": series, "y": round(value, 5), "lo": round(low, 5), "hi": round(high, 5),
@@ -300,7 +301,7 @@ def _here(label: str, series: str, estimate: Estimate, unit: str) -> Datum:
 def _sides_chart(
     figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *, log: bool, unit: str = ""
 ) -> Chart:
-    """A line a label, its points below each other in it, each kind by its colour and shape."""
+    """Returns a chart with a line for each label, its points below each other, each kind with its colour and shape."""
     order, labels = sorted(marks.ordered(data, "series"), key=_is_ours), list(marks.ordered(data, "label"))
     by = marks.series_colour("series", order)
     line = {
@@ -335,7 +336,7 @@ def _is_ours(series: str) -> bool:
 
 
 def _sides_sentence(data: Sequence[Datum]) -> str:
-    """Of the lines that have both what was published and what is here."""
+    """Returns a sentence on the lines that have both a published and a measured value."""
     compared = []
     for label in marks.ordered(data, "label"):
         of_label = sorted((d for d in data if d["label"] == label), key=lambda d: _is_ours(str(d["series"])))

@@ -100,7 +100,7 @@ def _datum(mark: SampleMark) -> Datum:
 
 
 def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
-    """The contended share of each stretch of the run, at the bottom; none where no core's state was seen."""
+    """The contended share of each part of the run, at the bottom; none if no core state was measured."""
     width = max(sample.at_s for sample in samples) / STRETCHES or 1.0
     stretches: dict[int, list[bool]] = defaultdict(list)
     for sample in samples:
@@ -142,7 +142,7 @@ MEANINGS = ("entry", "price-of-fault", "trap", "switch")
 
 
 def distribution(bench: Bench) -> Iterator[Chart]:
-    """Of the best known boundary that was measured; drawn once, for the machine itself."""
+    """Yields the distribution of the best known boundary that was measured; drawn once, for the machine itself."""
     name, row = _chosen(bench) if bench.is_the_machine else ("", None)
     data = _distribution_samples(bench, row) if row else []
     if row is None or len(data) < LEAST_SAMPLES:
@@ -171,7 +171,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
 
 
 def _chosen(bench: Bench) -> tuple[str, Row | None]:
-    """The first typical row of the best known meanings, by the table of tolls, with its words there."""
+    """The first typical row of the best known meanings, by the toll table, with its words there."""
     tolls: dict[tuple[str, str, str], list[Toll]] = defaultdict(list)
     for toll in bench.results.index.tolls:
         tolls[toll.probe, toll.metric, str(toll.parameters)].append(toll)
@@ -185,7 +185,7 @@ def _chosen(bench: Bench) -> tuple[str, Row | None]:
 
 
 def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
-    """Costs in ns as read off the clock, with the core's state; the batches of n and 2n of a sample are two."""
+    """Costs in ns as read from the clock, with the core's state; a sample gives two, from its batches of n and 2n."""
     group = outcomes_of(bench.results, row)
     metric, probe = metric_of(row, bench.results.probes), bench.probe(row)
     visited = usable_visits(group, probe, bench.known) if group and probe else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput of N workers as a multiple of one worker's, over N: a line an operation, a panel for threads and one for
-processes, and the line of perfect scaling."""
+"""Throughput of N workers as a multiple of one worker's, over N: a line for each operation, a panel for threads and one
+for processes, and the line of perfect scaling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ HEADROOM = 1.2
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
-    """Nothing where one worker alone was timed. Ratios of rows without an interval are left out."""
+    """Yields the chart of speed-up; none unless a single worker was timed. Ratios of rows without an interval are left
+    out."""
     rows = [row for row in bench.own(bench.meaning(*SPEED_UP.means)) if has_interval(row)]
     alone = {_line(row): row for row in rows if whole_number(row, "workers") == 1}
     data = [_point(row, alone[_line(row)]) for row in rows if _line(row) in alone]
@@ -50,7 +51,7 @@ def _point(row: Row, alone: Row) -> Datum:
 
 
 def _caption(data: Sequence[Datum]) -> str:
-    """The lowest and the highest of the threads' lines at the most workers, which may be one line."""
+    """The lowest and the highest of the threads' lines at the most workers, which may be the only line."""
     most = max(datum["x"] for datum in data)
     ends = [datum for datum in data if datum["x"] == most and datum["panel"] == PANELS["threads"]]
     if not ends:
