@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the machine that could be false, and which of them a run supports.
+"""Findings: claims about the machine that could be false, and the rules that select the claims which a run supports.
 
-A rule is a function with the decorator `rule` in a module of this package. It reads `Results` and yields claims.
-It selects rows by meaning, never by a probe's name, and yields nothing where the rows that it needs are missing."""
+A rule is a function with the decorator `rule` in a module of this package. It reads `Results` and yields claims. It
+selects rows by meaning, never by a probe's name, and yields nothing if rows that it needs are missing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def rules() -> dict[str, Rule]:
 
 
 def subjects() -> dict[str, str]:
-    """What each rule looks for, in a sentence: the first paragraph of its docstring."""
+    """Returns the subject of each rule in a sentence: the first paragraph of its docstring."""
     return {name: " ".join((rule.__doc__ or "").split("\n\n")[0].split()) for name, rule in rules().items()}
 
 
 def all_findings(results: Results) -> tuple[Finding, ...]:
-    """Findings of all rules, gravest first, otherwise in the order of their names."""
+    """Returns the findings of all rules, gravest first, otherwise in the order of their names."""
     return _gravest_first([finding for rule in rules().values() for finding in rule(results)])
 
 
@@ -64,8 +64,8 @@ def _gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 class Carried(NamedTuple):
-    """findings: those that the run supports. held_back: names of the withheld ones, each once. problems: how many of
-    these are of a severity above `note`."""
+    """The findings of a run. findings: those that the run supports. held_back: names of the withheld ones, each once.
+    problems: number of withheld ones with a severity above `note`."""
 
     findings: tuple[Finding, ...]
     held_back: tuple[str, ...]
@@ -75,8 +75,8 @@ class Carried(NamedTuple):
 def carried(
     verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
 ) -> Carried:
-    """A short run has too few visits, and a busy one has measured its neighbours as well as the machine. What was
-    counted or read is never withheld.
+    """Returns the findings that the run supports. A short run has too few visits, and a busy run's numbers include
+    other workloads. Counted or read facts are never withheld.
 
     from_all: findings from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
     filter or a tracer ran before system calls, which does not affect findings about memory."""
@@ -98,7 +98,8 @@ def carried(
 
 
 class FindingText(NamedTuple):
-    """remedy, severity, name, proof: where they differ from the rule's own. settings: of the system, that mend it."""
+    """The text of a finding. remedy, severity, name, proof: if they differ from the rule's own. settings: system
+    settings that mend it."""
 
     words: str
     evidence: Sequence[Evidence]
@@ -117,8 +118,8 @@ def rule(
     rank: Rank = "information",
     proof: Proof = "measured",
 ) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
-    """Registers a rule under its function's name; name, severity, remedy, rank, proof: of its findings. What is worth
-    a note alone neither prevents nor distorts measuring, and is information."""
+    """Registers a rule under its function's name; name, severity, remedy, rank, proof: of its findings. A finding of
+    severity `note` neither prevents nor distorts measuring."""
 
     def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)
@@ -149,17 +150,17 @@ def own_rows(results: Results, *meanings: str) -> list[Row]:
 
 
 def native_rows(results: Results) -> list[Row]:
-    """All rows of the machine's own ABI and clock, whatever they mean."""
+    """Returns all rows of the machine's own ABI and clock, of any meaning."""
     return native(results.index.rows, results.index.machine.architecture)
 
 
 def inferences(results: Results, kind: InferenceKind, **parameters: Value) -> list[Inference]:
-    """The inferences of this kind at these values of its parameters; those without a value included."""
+    """Returns the inferences of this kind at these values of its parameters, including those without a value."""
     return [i for i in results.index.inferred if i.kind == kind and parameters.items() <= i.parameters.items()]
 
 
 def value_of(inferences_: Sequence[Inference]) -> float | None:
-    """The value of the first inference; None where there is none, or it is not resolved."""
+    """The value of the first inference; None if there is none, or it is not resolved."""
     value = inferences_[0].value if inferences_ else None
     return value if isinstance(value, float) else None
 
@@ -183,18 +184,18 @@ def ratio(what: str, value: float) -> Evidence:
 
 
 def number(row: Row, parameter: str) -> int:
-    """A numeric parameter of the row; 0 where it has none."""
+    """A numeric parameter of the row; 0 if it has none."""
     value = row.parameters.get(parameter, 0)
     return value if isinstance(value, int) else 0
 
 
 def is_separate(lower: Row, upper: Row) -> bool:
-    """Whether the interval of one lies wholly below the other's."""
+    """Returns whether the interval of one lies completely below the other's."""
     return lower.high is not None and upper.low is not None and lower.high < upper.low
 
 
 def least_ratio(dividend: Row, divisor: Row) -> float:
-    """The lower end of the 95 % interval of the ratio of two rows; 0 where one has no interval."""
+    """The lower end of the 95 % interval of the ratio of two rows; 0 if one has no interval."""
     if not (dividend.median and divisor.median and dividend.low and divisor.high):
         return 0.0
     half_widths = log(dividend.median / dividend.low), log(divisor.high / divisor.median)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about what the system lets the run have: CPUs, memory, and an undisturbed share of both."""
+"""Rules about the resources of the run: CPUs, memory, and an undisturbed share of both."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about each core: its clock beside the others', its idle states, and what interrupts it."""
+"""Rules about each core: its clock against other cores', its idle states, and its interrupts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
 
 
 def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
-    """By the loops of every CPU, and by the clock alone where only that was measured."""
+    """Returns unlike CPUs by the loops of every CPU, or by the clock alone if only that was measured."""
     rows = own_rows(results, MEANS)
     points = {(row.probe, row.abi, row.target) for row in rows}
     outcomes = [o for o in results.outcomes if (o.point.probe, o.point.abi, o.point.target) in points]
@@ -86,7 +86,8 @@ def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
 
 
 def clocks_of_cpus(results: Results) -> dict[tuple[str, str], EachCpu]:
-    """What a cycle takes on each CPU, by gauges of their clocks; of the visits on the CPUs of the last one."""
+    """Returns the time of a cycle on each CPU, by gauges of their clocks, from the visits on the CPUs of the
+    last one."""
     clocks: list[dict[int, float]] = []
     for outcome in native_outcomes(results.outcomes):
         own = {
@@ -109,7 +110,7 @@ def _cost_in_words(found: UnlikeCpus) -> str:
 
 
 def _span(low: float, high: float, form: str) -> str:
-    """3.4 to 3.5, or one number where both are written alike."""
+    """Returns a range such as 3.4 to 3.5, or one number if both print alike."""
     return " to ".join(dict.fromkeys(format(end, form) for end in (low, high)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about what ran beside the run, and about what the system withheld from it."""
+"""Rules about other activity during the run, and about CPU time that the system withheld from it."""
 
 from __future__ import annotations
 
@@ -101,13 +101,14 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
 
 
 def _may_have_sibling(machine: Machine) -> bool:
-    """On these architectures a guest does not see that its CPUs are threads of a core."""
+    """Returns whether a CPU may have a sibling hyperthread: on these architectures a guest does not see that its CPUs
+    are threads of a core."""
     is_hidden = machine.hypervisor is not None and machine.architecture.startswith(("x86", "i", "ppc", "s390"))
     return is_hidden or bool(machine.cores)
 
 
 def _contended_cost(row: Row) -> float | None:
-    """The extra cost of a row on the contended core, as a share; None where it was not seen both ways."""
+    """The extra cost of a row on the contended core, as a share; None if it was not seen both ways."""
     seen = {state.state: state.median for state in row.states}
     if row.status != "ok" or row.better == "neither" or "whole" not in seen or "shared" not in seen:
         return None
@@ -216,7 +217,7 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
 
 
 def _entries(results: Results) -> list[Evidence]:
-    """What a system call takes so."""
+    """Returns the cost of a system call under filters as evidence."""
     return [of_row(row) for row in own_rows(results, "entry")][:1]
 
 

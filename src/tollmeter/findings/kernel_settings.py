@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about how the kernel is set: what it moves, traces and checks beside a program."""
+"""Rules about kernel settings: reclaim, tracing and checks during a program."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
 
 
 def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
-    """At most one: a load on small pages, the row of huge ones, and the share that these save. A walk that was made on
-    both kinds of page in each sample says it best."""
+    """Yields at most one gain: a load on small pages, the row of huge pages, and the share that they save. A walk on
+    both kinds of page in each sample is preferred."""
     gain = max(own_rows(results, "gain-of-huge-pages"), key=lambda row: number(row, "size"), default=None)
     if gain is not None:
         small = next((row for row in native_rows(results) if _is_load_beside(row, gain, results)), None)
@@ -106,7 +106,7 @@ def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
 
 
 def _is_load_beside(row: Row, gain: Row, results: Results) -> bool:
-    """Whether it is the body of the probe whose control the gain is over, at the same point."""
+    """Returns whether a row is the body of the probe whose control the gain is measured against, at one point."""
     metric = metric_of(row, results.probes)
     is_body = metric is not None and metric.source == "body"
     return is_body and row.status == "ok" and (row.probe, row.parameters) == (gain.probe, gain.parameters)
@@ -287,7 +287,7 @@ class _Line(NamedTuple):
 
 
 def _lines_between_neighbours(results: Results) -> list[_Line]:
-    """Of two CPUs that have a cache in common, by what the system says."""
+    """Returns the lines between two CPUs that share a cache, by the system's topology."""
     lines = [_Line(row, 2) for row in own_rows(results, "core-to-core")]
     lines += [
         _Line(row, 1)

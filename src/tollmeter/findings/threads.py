@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about threads of one process beside processes."""
+"""Rules about threads of one process in comparison with processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
 
 
 def _words(workers: int, pairs: Sequence[Pair]) -> str:
-    """pairs: lowest share first."""
+    """Returns the pairs in words. pairs: lowest share first."""
     said = (
         f"{in_words(threads.parameters['of'])} {_times(threads)} ({workers} processes: {_times(processes)})"
         for threads, processes in pairs[:MOST_NAMED]
@@ -48,7 +48,7 @@ def _words(workers: int, pairs: Sequence[Pair]) -> str:
 
 
 def _pairs(results: Results) -> Iterator[Pair]:
-    """By operation."""
+    """Yields pairs of rows by operation."""
     for threads in inferences(results, "worker_efficiency", share="threads"):
         as_many = {name: threads.parameters[name] for name in ("of", "workers")}
         if as_many["of"] in INTERRUPTS:

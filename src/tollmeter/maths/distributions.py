@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Student's t, and the gamma function's relatives. Relative errors stay below 1e-11 up to 10,000 degrees of freedom."""
+"""Student's t, and functions related to the gamma function. Relative errors are below 1e-11 up to 10,000 degrees of
+freedom."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def student_tails(freedom: float, t: float) -> float:
-    """P(|T| > |t|) of Student's t with `freedom` degrees of freedom, which need not be whole (DLMF 8.17.16)."""
+    """Returns P(|T| > |t|) of Student's t with `freedom` degrees of freedom, which need not be whole (DLMF 8.17.16)."""
     square = t * t
     return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
 
@@ -33,8 +34,8 @@ def student_tails(freedom: float, t: float) -> float:
 def student_reach(freedom: float) -> float:
     """The t with P(|T| > t) = 0.05: half of a 95 % interval, in standard errors.
 
-    The tail falls and is convex in t, and the normal distribution's reach is less than this one's. Newton's method from
-    there therefore rises to the solution and never passes it."""
+    The tail falls and is convex in t, and the normal distribution's reach is less than this one's. So Newton's method
+    from the normal quantile rises to the solution and never passes it."""
     log_scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
     t = NORMAL
     for _ in range(_MOST_TERMS):
@@ -75,7 +76,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 @lru_cache(maxsize=1024)
 def digamma(x: float) -> float:
-    """Of a positive number (DLMF 5.5.2, 5.11.2)."""
+    """Returns the digamma function of a positive number (DLMF 5.5.2, 5.11.2)."""
     below = 0.0
     while x < _LARGE:
         below += 1 / x
@@ -86,7 +87,7 @@ def digamma(x: float) -> float:
 
 @lru_cache(maxsize=1024)
 def trigamma(x: float) -> float:
-    """Of a positive number: the derivative of digamma."""
+    """Returns the trigamma function of a positive number: the derivative of digamma."""
     below = 0.0
     while x < _LARGE:
         below += 1 / (x * x)
@@ -109,7 +110,7 @@ def lower_gamma(a: float, x: Array) -> Array:
 
 
 def log_factorials(most: int) -> Array:
-    """log 0!, log 1!, ... of every number up to `most`."""
+    """Returns log 0!, log 1!, ... of every number up to `most`."""
     return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, most + 1)))))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least squares with bounds and with an order, for some dozens of observations and few unknowns; and change points."""
+"""Least squares with bounds and with an order, for dozens of observations and few unknowns; and change points."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _TURNS_EACH = 10
 
 
 def bounded(terms: Array, target: Array, low: Sequence[float], high: Sequence[float]) -> Array:
-    """The unknowns x with low <= x <= high that make |terms x - target| least (Stark and Parker 1995).
+    """Returns the unknowns x with low <= x <= high that minimise |terms x - target| (Stark and Parker 1995).
 
-    A set of unknowns is free, all others are at a bound. The free ones are solved for; one that would leave its bounds
-    is held at the bound that it meets first. Once none does, the unknown whose bound holds back most is set free."""
+    Some unknowns are free, and all others are at a bound. The method solves for the free unknowns, and fixes one that
+    would leave its bounds at the bound that it meets first. When none does, it frees the unknown whose bound costs
+    most."""
     least, most = np.asarray(low, float), np.asarray(high, float)
     lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(target)
     solution: Array = np.clip(np.linalg.lstsq(terms, target, rcond=None)[0], least, most)
@@ -40,7 +41,8 @@ def bounded(terms: Array, target: Array, low: Sequence[float], high: Sequence[fl
 def _settled(
     terms: Array, target: Array, bounds: tuple[Array, Array], start: Array, free: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """The solution of the free unknowns, less those that meet a bound on the way from `start` to it."""
+    """Returns the solution of the free unknowns, and the set without unknowns that meet a bound on the way from `start`
+    to it."""
     least, most = bounds
     start, free = start.copy(), free.copy()
     while free.any():
@@ -59,7 +61,7 @@ def _settled(
 
 
 def not_negative(terms: Array, target: Array) -> Array:
-    """The unknowns, none below zero, that make |terms x - target| least."""
+    """The unknowns, none below zero, that minimise |terms x - target|."""
     count = terms.shape[1]
     return bounded(terms, target, [0.0] * count, [np.inf] * count)
 
@@ -80,7 +82,7 @@ def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | A
 
 def line_slope(places: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
     """The slope of the straight line by weighted least squares, and half of its 95 % interval. errors: standard errors,
-    above zero. Where values lie further from the line than their errors, the interval is as much wider."""
+    above zero. If values lie further from the line than their errors, the interval is widened in proportion."""
     x, y, weights = np.asarray(places, float), np.asarray(values, float), np.asarray(errors, float) ** -2
     x = x - np.average(x, weights=weights)
     spread = float((weights * x * x).sum())
@@ -115,7 +117,7 @@ _LEAST_FOR_SCATTER = 5
 
 
 def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]:
-    """Places of the first value of each level but the first. errors: standard errors, above zero."""
+    """Indices of the first value of each level but the first. errors: standard errors, above zero."""
     if len(values) < 2:
         return []
     every = np.asarray(values, float)
@@ -140,7 +142,7 @@ def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]
 
 
 def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
-    """How many times their errors the values scatter, by the distances of neighbours; never below 1."""
+    """Returns how many times their errors the values scatter, by the distances of neighbours; never below 1."""
     every, own = np.asarray(values, float), np.asarray(errors, float)
     if len(every) < _LEAST_FOR_SCATTER:
         return 1.0
@@ -149,7 +151,8 @@ def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def level(values: Sequence[float], errors: Sequence[float], scattered: float) -> tuple[float, float]:
-    """The level that values share and its standard error, without outliers. scattered: as `scatter` of the series."""
+    """The common level of the values and its standard error, without outliers. scattered: as `scatter` of the
+    series."""
     every, own = np.asarray(values, float), np.asarray(errors, float) * scattered
     losses = np.minimum(((every[:, None] - every[None, :]) / own[:, None]) ** 2, _MOST_LOSS).sum(axis=0)
     near = np.abs(every - every[int(np.argmin(losses))]) <= own * _MOST_LOSS**0.5

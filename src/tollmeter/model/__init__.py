@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen records that every layer shares. Imports nothing of ours.
+"""Immutable records that every layer uses. This package imports no other package of Tollmeter.
 
 Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless stated."""
 

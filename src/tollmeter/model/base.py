@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen records that every layer shares. Imports nothing of ours.
+"""The base of all records, and failures. This module imports no other module of Tollmeter.
 
 Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless stated."""
 
@@ -69,7 +69,7 @@ LEAST_CHANGE = 0.01
 
 
 class Failure(Exception):
-    """A sentence for the person, and the exit code of the design that goes with it.
+    """An error with a sentence for the user, and an exit code.
 
     1 a probe failed, 2 usage, 3 gate tripped, 4 inconclusive, 5 infrastructure, 6 nothing ran, 130 interrupted."""
 
@@ -80,4 +80,4 @@ class Failure(Exception):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Base of all records: immutable, compared by value, tolerant of keys that a newer version added."""
+    """Base of all records: immutable, compared by value, and tolerant of unknown keys of a newer version."""

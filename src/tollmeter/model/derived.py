@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is derived from all that came back: rows, levels, inferences, tolls, findings, and the index of them."""
+"""Derived records: rows, levels, inferences, tolls, findings, and the index of them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):
-    """What a row costs in one state of the machine: on an uncontended core (`whole`), as the machine gives it (`all`,
-    over all samples), beside a busy sibling hyperthread (`shared`), or in the first or second of two modes of unknown
-    cause; `unknown` where the evidence could not be read. share: of the row's samples. low, high: 95 %. error, freedom,
-    runs_sd: as of a row."""
+    """The cost of a row in one state of the machine: on an uncontended core (`whole`), over all samples (`all`), beside
+    a busy sibling hyperthread (`shared`), or in the first or second of two modes of unknown cause; `unknown` if the
+    evidence could not be read. share: of the row's samples. low, high: 95 % interval. error, freedom, runs_sd: as in
+    a row."""
 
     state: StateName
     share: Portion
@@ -48,7 +48,7 @@ class State(Record, frozen=True):
 
 
 class EventRate(Record, frozen=True):
-    """An event for one operation: the median over visits, and the least and greatest of them."""
+    """An event count for one operation: median, lowest and highest over visits."""
 
     source: EventSource
     value: float
@@ -59,13 +59,13 @@ class EventRate(Record, frozen=True):
 
 class Row(Record, frozen=True):
     """One metric at one point. median, low, high: the estimate and its 95 % interval in the row's state; states: every
-    state with enough samples, the row's first. clock_hz: the clock to which the times were converted, None if they were
-    not; unadjusted: the median before that. own_ratio: the target's own time over an external clock's. layouts: those
-    of the state's visits. relation: of the worker's CPU to its (farthest) companion's; None without one, or if
-    unreported. chosen: what values of its parameters came to: the kernel that was `best`; ` or ` between several.
-    error: standard error of the median's logarithm by the visits alone, freedom: its degrees of freedom, runs_sd:
-    standard deviation between runs; low..high contains both. shares: the cache that its data live in, where guests
-    beyond this machine use it too. counters: events of one operation, by perf's names."""
+    state with enough samples, the row's first. clock_hz: clock to which the times were converted, None if they were
+    not; unadjusted: the median before the conversion. own_ratio: the target's own time over an external clock's.
+    layouts: number of layouts of the state's visits. relation: of the worker's CPU to its (farthest) companion's;
+    None without one, or if unreported. chosen: actual values of chosen parameters, for example the kernel that was
+    `best`; ` or ` between several. error: standard error of the median's logarithm by the visits alone, freedom: its
+    degrees of freedom, runs_sd: standard deviation between runs; low..high contains both. shares: the cache of its
+    data, if other guests of the host use it too. counters: events of one operation, by perf's names."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -105,17 +105,16 @@ class Row(Record, frozen=True):
 
 class Level(Record, frozen=True):
     """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size. size_low alone:
-    a sibling hyperthread used a part of it, and left at least so much.
+    a lower bound, since a sibling hyperthread used a part of it.
 
-    reading_low, reading_high: up to the first, reading goes at this level's rate, and from the second on more slowly;
-    of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
-    states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
-    read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
-    level has no number there, and may be the fastest. read_low..read_high: a 95 % interval, None of too few visits.
-    few_samples: how many its latency rests on, where these are of too few visits for an interval; else 0.
-    not_apart_from: the next level, where this one was not resolved from it, and so has no size; not_apart_why: too few
-    visits, or neighbours. read_missing, parallelism_missing: why there is none, where it was asked for in this level.
-    """
+    reading_low, reading_high: of the last cache, if measured: up to the first size reading runs at this level's rate,
+    and from the second on more slowly. If no size by latency is between, size_low..size_high covers both. states: both
+    latencies of sizes that this level serves in some visits only. read_by: the kernel of read_bytes_per_second; both
+    are None if a requested kernel has no number in this level, since it may be the fastest. read_low..read_high: a 95 %
+    interval, None for too few visits. few_samples: number of samples of its latency, if these are of too few visits for
+    an interval; else 0. not_apart_from: the next level, if this one was not resolved from it and so has no size;
+    not_apart_why: too few visits, or other workloads. read_missing, parallelism_missing: why a requested value is
+    missing."""
 
     level: str
     size_bytes: float | None
@@ -142,9 +141,9 @@ class Level(Record, frozen=True):
 
 
 class Fall(Record, frozen=True):
-    """Where a rate over length falls: constant up to after_n, and slower from by_n on. slower: ratio of the times of
-    one operation. lost_ns: of one operation; least_ns: the hardware's own way over the same memory, 0 if not timed
-    there. cause: `unknown` where nothing proves one. levels: the caches that end there, if memory is the cause. bytes:
+    """A fall of a rate over length: constant up to after_n, and slower from by_n on. slower: ratio of the times of one
+    operation. lost_ns: of one operation; least_ns: time of the hardware instruction on as much memory, 0 if not
+    timed there. cause: `unknown` without proof. levels: caches that end at the fall, if memory is the cause. bytes:
     0 if unknown."""
 
     after_n: int
@@ -159,7 +158,7 @@ class Fall(Record, frozen=True):
 
 
 class Lengths(Record, frozen=True):
-    """One rate over vector length. parameters: all but the length. falls: nearest first; none where it never falls."""
+    """One rate over vector length. parameters: all but the length. falls: nearest first; none if it never falls."""
 
     probe: str
     abi: str
@@ -174,7 +173,7 @@ class Lengths(Record, frozen=True):
 
 
 class Evidence(Record, frozen=True):
-    """One number that a claim rests on: a row's place, or a fact of the machine."""
+    """One number in evidence of a claim: a row, or a fact of the machine."""
 
     what: str
     value: float | str
@@ -182,8 +181,8 @@ class Evidence(Record, frozen=True):
 
 
 class Setting(Record, frozen=True):
-    """A file of the system that a person may write. path: a glob of equal files. values: what to write, the first that
-    is permitted. among: the file that lists the permitted values; empty where all are."""
+    """A system file that a user may write. path: a glob of equal files. values: values to write, the first that is
+    permitted. among: the file that lists the permitted values; empty if all are permitted."""
 
     path: str
     values: tuple[str, ...]
@@ -191,8 +190,8 @@ class Setting(Record, frozen=True):
 
 
 class Finding(Record, frozen=True):
-    """A claim that could be false, its evidence and what to do about it. name: family.claim_in_snake_case. settings:
-    of the system, those that would change it."""
+    """A claim that could be false, its evidence and its remedy. name: family.claim_in_snake_case. settings: system
+    settings that would change it."""
 
     name: str
     severity: Severity
@@ -205,13 +204,14 @@ class Finding(Record, frozen=True):
 
     @property
     def is_fact(self) -> bool:
-        """Counted or read, and inferred from no time: true of any run, however short or busy."""
+        """Returns whether the claim is counted or read, and inferred from no time: it is true in any run, even a short
+        or busy one."""
         return self.proof != "measured"
 
 
 class Inference(Record, frozen=True):
     """One property inferred from the rows beyond the hierarchy. name: in words; kind: the property, the same on every
-    machine; level, parameters: what it is of. A number is in low..high with 95 %; yes or no has neither unit nor
+    machine; level, parameters: its subject. low..high: 95 % interval of a number; yes or no has neither unit nor
     interval. system: the system's value. reason: why value is None."""
 
     name: str
@@ -228,7 +228,7 @@ class Inference(Record, frozen=True):
 
 class Toll(Record, frozen=True):
     """One line of the toll table. toll: in words; typical: at the probe's typical parameters. note: a second mode, or a
-    remark of the row. reason: why value is None. visits, samples: what value rests on."""
+    remark of the row. reason: why value is None. visits, samples: their numbers."""
 
     toll: str
     probe: str
@@ -250,9 +250,9 @@ class Toll(Record, frozen=True):
 
 
 class Charge(Record, frozen=True):
-    """A kind of crossing that a command pays for. ns: CPU time of all of them; None where it is not known. boundary_ns:
-    the part that entering and leaving the kernel takes. bytes: transferred; None where the call transfers none. bound:
-    `about` for a price, `at least` or `at most` where a part cannot be seen or may be another's."""
+    """The charge for one kind of crossing of a command. ns: CPU time of all crossings; None if unknown. boundary_ns:
+    the part for entering and leaving the kernel. bytes: transferred; None if the call transfers none. bound: `about`
+    for a price, `at least` or `at most` if a part is invisible or may belong to another process."""
 
     name: str
     count: int
@@ -280,10 +280,10 @@ class KindAnswer(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A published figure beside this machine's. value: the figure as a number; here: this run's, and low..high its
-    interval; of several rows the middle one, and the ends of all. reason: why it cannot be judged. holds_at: where it
-    would hold, in words. times: for `same direction`, the ratio to the published one. unmet: the study's conditions
-    that this machine lacks. counted: in the study's tally."""
+    """A published figure with this machine's. value: the figure as a number; here: this run's value, low..high: its
+    interval; of several rows the median, and the outermost ends. reason: why it cannot be judged. holds_at: values
+    for which it would hold, in words. times: for `same direction`, the ratio to the published effect. unmet: the
+    study's conditions that this machine lacks. counted: whether it is in the study's tally."""
 
     what: str
     figure: str
@@ -301,7 +301,7 @@ class Claim(Record, frozen=True):
 
 
 class Tally(Record, frozen=True):
-    """How many of the figures that a study printed have each verdict here."""
+    """The number of a study's printed figures with each verdict on this machine."""
 
     holds: int = 0
     same_direction: int = 0
@@ -310,10 +310,10 @@ class Tally(Record, frozen=True):
 
 
 class Relative(Record, frozen=True):
-    """A program's need under one ABI as a multiple of that under another, in one place. measure: peak resident memory,
-    or what was asked of malloc where no system accounts for the program; CPU time, or the instructions in a guest where
-    hardware timed neither, or the program's own where only those were counted. published: the study's words.
-    reason: why value is None. thin: too few visits for an interval."""
+    """A program's need under one ABI as a multiple of its need under another, on one target. measure: peak resident
+    memory, or bytes requested of malloc if no system accounts for the program; CPU time, or the instructions in a
+    guest if hardware timed neither ABI, or the program's own instructions if only those were counted. published: the
+    study's words. reason: why value is None. thin: too few visits for an interval."""
 
     what: str
     primitive: bool
@@ -330,8 +330,8 @@ class Relative(Record, frozen=True):
 
 
 class Study(Record, frozen=True):
-    """What a run says of each published figure. relatives: the lines of its tables. worth: whether the study's ABI is
-    worth it here, in a sentence; empty where unknown."""
+    """A run's answers to a study. relatives: lines of its tables. worth: whether the study's ABI is an advantage on
+    this machine, in a sentence; empty if unknown."""
 
     source: str | None
     claims: tuple[Claim, ...]
@@ -341,8 +341,8 @@ class Study(Record, frozen=True):
 
 
 class Opposed(Record, frozen=True):
-    """One point against another, interleaved. ratio: of their medians, in the metric's unit, with its 95 % interval.
-    blocks: layouts of each. metric_against: the other point's metric where it has another name."""
+    """The comparison of two interleaved points. ratio: of their medians, in the metric's unit, with its 95 % interval.
+    blocks: layouts of each. metric_against: the other point's metric, if it has another name."""
 
     metric: str
     unit: Unit
@@ -357,10 +357,10 @@ class Opposed(Record, frozen=True):
 
 
 class Index(Record, frozen=True):
-    """What `toll show RUN --format json` prints, and all that findings, report and exports are made from.
+    """The document that `toll show RUN --format json` prints, from which findings, report and exports are made.
 
-    held_back: names of findings that the rows would give and a run like this cannot carry. kinds: of a machine with
-    several kinds of cores each one's answer, that of the usual timed worker first, which hierarchy and tolls are."""
+    held_back: names of findings withheld because this run's evidence is too weak. kinds: the answer for each kind of
+    core, if there are several; the first is that of the usual timed worker, to which hierarchy and tolls belong."""
 
     format: int
     run: RunInfo
@@ -380,7 +380,7 @@ class Index(Record, frozen=True):
 
 
 class Results(Record, frozen=True):
-    """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit, and what was asked."""
+    """An index with further data for the page: descriptions, builds, raw outcomes by visit, and the request."""
 
     index: Index
     probes: dict[str, Probe]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a probe says of itself, how it was built, and what a machine and an ABI are."""
+"""Descriptions: of a probe, its build, a machine and an ABI."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BEST_KNOWN = {
 
 
 class Metric(Record, frozen=True):
-    """One quantity that a probe measures. means: what analysis may use it for (docs/add-a-probe.md), None for nothing;
-    toll: its line in the toll table, with `{parameter}` for a value, None for no line."""
+    """One quantity that a probe measures. means: the meaning by which analysis selects it (docs/add-a-probe.md), None
+    for none; toll: its line in the toll table, with `{parameter}` for a value, None for no line."""
 
     name: str
     unit: Unit
@@ -38,9 +38,9 @@ class Metric(Record, frozen=True):
 
 class Parameter(Record, frozen=True):
     """One parameter of a probe, with its default sweep: `choices`, or `values`, or start to stop with `per_octave`
-    steps inside every doubling. stop_scale: what stop is a multiple of; of `cpu-nodes` and
-    `memory-nodes` the values are the memory nodes that have CPUs, or memory. typical: the one value that the toll table
-    shows, None for all. refine: the sweep is denser where the curve bends."""
+    steps inside every doubling. stop_scale: the unit of `stop`; for `cpu-nodes` and `memory-nodes` the values are
+    the memory nodes that have CPUs, or memory. typical: the one value that the toll table shows, None for all.
+    refine: the sweep is denser where the curve bends."""
 
     name: str
     kind: Literal["size", "count", "choice"]
@@ -56,8 +56,8 @@ class Parameter(Record, frozen=True):
 
 
 class Role(Record, frozen=True):
-    """A companion of the timed worker. pace: whether it runs its body once for each batch, all the time, or once while
-    all others wait."""
+    """A companion of the timed worker. pace: whether it runs its body once for each batch, continuously, or once while
+    all other workers wait."""
 
     name: str
     worker: Literal["process", "thread"]
@@ -65,12 +65,12 @@ class Role(Record, frozen=True):
 
 
 class Probe(Record, frozen=True):
-    """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
-    loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
-    enters: how many system calls an operation makes depends on the point; calls, control_calls: of one operation, and
-    of one turn of the control, 0 where not stated; library: what it is built with beside the C library; spreads: it
-    runs on all CPUs of its visit; serves: it can be the other end on another machine; pauses: part of its body is not
-    timed, None in records of older versions."""
+    """The description of a probe. revision: incremented when its numbers change their meaning. control: it has a
+    control loop, whose time is subtracted; switches, faults: context switches or page faults are part of the
+    measured operation; enters: how many system calls an operation makes depends on the point; calls, control_calls:
+    of one operation, and of one turn of the control, 0 if not stated; library: a further library that it needs;
+    spreads: it runs on all CPUs of its visit; serves: it can be the other end on another machine; pauses: part of
+    its body is not timed, None in records of older versions."""
 
     probe: str
     question: str
@@ -91,7 +91,7 @@ class Probe(Record, frozen=True):
 
 
 class Build(Record, frozen=True):
-    """How one executable was made; the host adds its SHA-256 and size after reading the ELF back."""
+    """The build of one executable; the host adds its SHA-256 and size after reading the ELF file back."""
 
     probe: str
     abi: str
@@ -102,8 +102,8 @@ class Build(Record, frozen=True):
 
 
 class Cache(Record, frozen=True):
-    """As the system reports it for one CPU; None is unknown. source: what states the size: sysfs, CPUID, the device
-    tree or /proc/cpuinfo; None where nothing does, and in records of older versions."""
+    """A cache as the system reports it for one CPU; None is unknown. source: the source of the size: sysfs, CPUID, the
+    device tree or /proc/cpuinfo; None without one, and in records of older versions."""
 
     level: int
     kind: Literal["data", "instruction", "unified"]
@@ -121,16 +121,16 @@ class Cache(Record, frozen=True):
 
 
 class Kind(Record, frozen=True):
-    """CPUs of one machine that have the same caches, where not all have."""
+    """A kind of CPU: the CPUs of one machine with equal caches, if not all have."""
 
     cpus: tuple[int, ...]
     caches: tuple[Cache, ...] = ()
 
 
 class Machine(Record, frozen=True):
-    """core_clock_hz: measured. facts: further values that the target reports, by name. caches: of the measured CPU;
-    kinds: empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs. topology: of all
-    CPUs and nodes; None if unreported."""
+    """A machine. core_clock_hz: measured. facts: further values that the target reports, by name. caches: of the
+    measured CPU; kinds: empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs.
+    topology: of all CPUs and nodes; None if unreported."""
 
     host: str
     cpu: str
@@ -158,8 +158,8 @@ class Machine(Record, frozen=True):
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """Machines of one key are alike: CPU, family, model, stepping and hypervisor. A guest that is started on another
-    host may keep its name, and its CPU the name of the brand."""
+    """The key of equal machines: CPU, family, model, stepping and hypervisor. A guest that moves to another host may
+    keep its name, and the CPU's brand name may stay equal."""
     return key_of(machine.cpu, machine.facts, machine.hypervisor)
 
 
@@ -169,10 +169,9 @@ def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
-    """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
-    requires: features of the CPU, or names for sets of them, without which it does not run its code; asked_only: built
-    when a person names it, not for every machine that could; floats: what computes in it, where it
-    claims that."""
+    """An ABI. compiler: alternatives, each a name or a list of words; runs: ways to run it, best first
+    (docs/add-an-abi.md); requires: CPU features, or names for sets of them, that its code needs; asked_only: built
+    only when a user names it; floats: the unit that computes floating point, if the ABI states it."""
 
     name: str
     summary: str

@@ -29,7 +29,8 @@ _CHANGED = {*_PROBES, *_PARAMETERS, *_METRICS, *_CHOICES}
 
 
 def has_former_names(probe: str) -> bool:
-    """Whether this name of a probe, or a parameter, choice or metric of the probe of this name, has been replaced."""
+    """Returns whether this name of a probe, or a parameter, choice or metric of the probe of this name, has been
+    replaced."""
     return probe in _CHANGED
 
 
@@ -38,13 +39,13 @@ def present_probe(name: str) -> str:
 
 
 def present_metric(probe: str, name: str) -> str:
-    """probe: its present name."""
+    """Returns the present name of a metric. probe: its present name."""
     return _METRICS.get(probe, {}).get(name, name)
 
 
 def present_parameters(probes: str, values: Mapping[str, T]) -> dict[str, T]:
-    """Values by present name, in the same order. probes: a present name, or a glob, which means each probe that it
-    matches."""
+    """Returns values by present name, in order. probes: a present name, or a glob, which applies to each matching
+    probe."""
     present = dict(values)
     for probe in _matching(probes):
         names, choices = _PARAMETERS.get(probe, {}), _CHOICES.get(probe, {})
@@ -59,14 +60,15 @@ def _matching(probes: str) -> Iterable[str]:
 
 
 def _present_value(choices: Mapping[str, str], value: Any) -> Any:
-    """value: one, or a tuple of several."""
+    """Returns the present form of a value. value: one, or a tuple of several."""
     if isinstance(value, tuple):
         return tuple(_present_value(choices, each) for each in value)
     return choices.get(value, value) if isinstance(value, str) else value
 
 
 def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
-    """By what `row_name` gives, or by a group that begins with a probe's name and a metric's."""
+    """Returns values by the present names of rows, as `row_name` gives them, or of groups that begin with a probe's
+    name and a metric's."""
     return {_present_row_name(name) if name.partition(" ")[0] in _CHANGED else name: row for name, row in rows.items()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came back from a visit, where its time went, and what is known of a run."""
+"""Measured records: the result of a visit, the division of its time, and the facts of a run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Witness(Record, frozen=True, gc=False):
-    """Evidence beside one sample. control_hz, control_before_hz: dependent additions a second after and before it;
-    width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of the worker.
-    None: the system does not report it, or the record lacks it."""
+    """The evidence recorded with one sample. control_hz, control_before_hz: dependent additions a second after and
+    before it; width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of
+    the worker. None: the system does not report it, or the record lacks it."""
 
     involuntary: Count | None = None
     voluntary: Count | None = None
@@ -54,8 +54,8 @@ class Sample(Record, frozen=True, gc=False):
 
 
 class Work(Record, frozen=True):
-    """What one iteration of a probe's body does. bus_bytes: estimated traffic with write-allocate, 0 for as much as
-    bytes; footprint_bytes: of memory that it touches, 0 where not stated."""
+    """The work of one iteration of a probe's body. bus_bytes: estimated traffic with write-allocate, 0 if equal to
+    bytes; footprint_bytes: of memory that it touches, 0 if not stated."""
 
     bytes: float = 0.0
     flops: float = 0.0
@@ -65,14 +65,14 @@ class Work(Record, frozen=True):
 
 
 class Counted(Record, frozen=True, tag_field="k", tag="count"):
-    """What the system counted of two batches, of so many iterations and of twice as many: system calls, instructions,
-    of the control likewise. None: not counted. most_calls, most_steps: both together had more than this, which were not
-    counted. long_calls, long_instructions: iterations of a longer batch, and what it made. entered: iterations, and the
-    bytes of the pages that so many and twice as many of them enter. ladder: iterations of batches, the longest first,
-    and the time of one in ns in each of some trials. buffer_bytes, chase_bytes: what the probe asked for;
-    chase_in_order: share of steps to a neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages:
-    that the first 256 steps lead to; line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge
-    pages. left_open, left_running: descriptors and child processes that these batches left behind."""
+    """The system's counts of two batches of n and 2n iterations: system calls and instructions, of the body and of the
+    control. None: not counted. most_calls, most_steps: limit of the counter, which both batches together exceeded.
+    long_calls, long_instructions: iterations of a longer batch, and its count. entered: iterations, and the bytes of
+    the pages that n and 2n of them enter. ladder: iterations of batches, the longest first, and the time in ns of
+    one batch in each trial. buffer_bytes, chase_bytes: sizes that the probe requested; chase_in_order: share of
+    steps to a neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages: pages that the first
+    256 steps visit; line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge pages.
+    left_open, left_running: descriptors and child processes that the batches left."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None
@@ -99,8 +99,9 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
 
 class EventCounts(Record, frozen=True, gc=False):
     """Events of one iteration of the body and of the control in one visit: medians over its samples. by: read in user
-    mode, by read(2), or the kernel's accounts; kernel: whether the kernel's part is counted. samples: that were counted
-    all the time; partial: that were not, and are discarded. refused: why the visit has no PMU, empty where it has."""
+    mode, by read(2), or the kernel's accounts; kernel: whether the kernel's part is counted. samples: number counted
+    for their whole time; partial: number counted for a part, which are discarded. refused: why the visit has no PMU,
+    empty if it has one."""
 
     by: str
     kernel: bool
@@ -121,7 +122,7 @@ class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
 
 
 class Marks(Record, frozen=True, tag_field="k", tag="marks"):
-    """Marks of a visit over a line whose other end has the clock. empty_ns: between two marks with nothing between.
+    """The marks of a visit over a line whose other end has the clock. empty_ns: time between two consecutive marks.
     own_ratio: the target's own time over the line's. ratio_error: relative deviation of the halves' ratios."""
 
     came: int = 0
@@ -134,14 +135,14 @@ class Marks(Record, frozen=True, tag_field="k", tag="marks"):
 
 
 class Outcome(Record, frozen=True, gc=False):
-    """All that one visit brought back. controls: dependent additions a second before and after the samples. seed: of
-    its layout; visits of one point with one seed shared it; 0 if unknown. at_ns: its start. pinned: whether the worker
-    was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external clock.
-    counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
-    ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen: what values of
-    its parameters came to on this machine. waited_ns: for an uncontended core.
-    counted_ns: what it took to count the work of batches. revision: of its probe, 0 if unknown. asked_samples: how many
-    were requested, and asked_ns of the shorter batch; 0 if unknown."""
+    """The complete result of one visit. controls: dependent additions a second before and after the samples. seed: of
+    its layout; visits of one point with equal seeds shared a layout; 0 if unknown. at_ns: its start. pinned: whether
+    the worker was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external
+    clock. counted: in a point's first visit. served: share of the timed batches in which a loader served system
+    calls of an ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen:
+    actual values of chosen parameters on this machine. waited_ns: for an uncontended core. counted_ns: time to count
+    the work of batches. revision: of its probe, 0 if unknown. asked_samples: how many were requested, and asked_ns
+    of the shorter batch; 0 if unknown."""
 
     visit: int
     round: int
@@ -173,18 +174,17 @@ class Outcome(Record, frozen=True, gc=False):
 
 
 class Surroundings(Record, frozen=True):
-    """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
-    control group may use at a time, None for all there are; throttled_s: how long it was throttled for it. others:
-    share of the measured CPUs' time that other programs took; None if unreported, or if the run was too
-    short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU (PSI), None
-    where the kernel does not report it. company: another run measured beside it. left_behind: processes that its probes
-    left, and that were ended with it. seccomp_filters: that each system call passes; traced: whether a tracer (strace,
-    gdb) stopped the probes at theirs; both None where that was not recorded or could not be read. unreadable: files of
-    the system that could not be read. weight: the least share of CPU time that a control group around has where others
-    want it too, 1 for an ordinary one; memory_limit: bytes that a control group may use, None for all there are.
-    memory_pressure: share of the time in which some task waited for memory (PSI). paging: pages and events of the
-    kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: a second on the
-    measured CPUs, by source, the most frequent ones."""
+    """The conditions around a run. nice, policy: of the host, which its probes inherit. quota: CPUs that its control
+    group may use at a time, None for all; throttled_s: seconds for which the quota stopped it. others: share of the
+    measured CPUs' time that other programs took; None if unreported, or if the run was too short for its ticks.
+    pressure: share of the time in which some task of the machine waited for a CPU (PSI), None if the kernel does
+    not report it. company: whether another run measured concurrently. left_behind: processes that its probes left,
+    and that were ended. seccomp_filters: number of filters of each system call; traced: whether a tracer (strace,
+    gdb) stopped the probes at system calls; both None if not recorded or unreadable. unreadable: files of the system
+    that could not be read. weight: lowest relative share of CPU time of its control groups, 1 for an ordinary one;
+    memory_limit: bytes that a control group may use, None for all. memory_pressure: share of the time in which some
+    task waited for memory (PSI). paging: pages and events of the kernel's memory management while the run lasted, by
+    their names in /proc/vmstat. interrupts: a second on the measured CPUs, by source, the most frequent ones."""
 
     nice: Annotated[int, msgspec.Meta(ge=-20, le=19)] = 0
     policy: str = "other"
@@ -205,8 +205,8 @@ class Surroundings(Record, frozen=True):
 
 
 class Uncompared(Record, frozen=True):
-    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio.
-    is_short: whether the layouts are too few, which a longer run mends."""
+    """A pair of points without a ratio. layouts: in which both were measured; reason: why there is no ratio. is_short:
+    whether the layouts are too few, which a longer run mends."""
 
     point: str
     against: str
@@ -216,21 +216,20 @@ class Uncompared(Record, frozen=True):
 
 
 class RunInfo(Record, frozen=True):
-    """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
-    interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
-    precision; limited: of the others, those whose interval is what runs of this machine differ by, so that no
-    longer budget narrows it. timed_share: of the wall time, what lay in timed batches. shared_share: of the time in
-    them, what was beside a busy sibling hyperthread; None where nothing shows it. verdict: what
-    judgement/verdict.py makes of these. unanswered: why the question that was asked has no answer, empty where it
-    has one. unseen_share: of the samples, those that lack evidence. stolen_share: of the time of all samples, what the
-    hypervisor gave to other guests. surroundings: None where they were not recorded.
-    narrowed: what was left out of what was asked for, since the budget is too short; empty where nothing was.
-    reused: which visits of another run are used again; empty where none are. damage: which streams of the journal
-    are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
-    severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
-    budget with which each of these would have one, or with which most points of a busy run would converge, by what this
-    run's visits took; None where no budget helps, or none is needed. contradictions: rules that the journal breaks
-    (docs/measuring.md), each as a sentence that holds of an honest run. uncounted: why it has no hardware counters."""
+    """The facts of a run. seconds: wall time of the measuring; folder: as the user gave it. precision: requested
+    half-width of each interval, as a share. points: number of planned points that can be measured; settled: number
+    converged to this precision; limited: number of other points whose interval is between-run variance, so that no
+    longer budget narrows it. timed_share: share of wall time in timed batches. shared_share: share of timed batches
+    beside a busy sibling hyperthread; None if unknown. verdict: by judgement/verdict.py. unanswered: why the
+    question of the run has no answer, empty if it has one. unseen_share: share of the samples that lack evidence.
+    stolen_share: share of the time of all samples that the hypervisor gave to other guests. surroundings: None if
+    not recorded. narrowed: requested points left out since the budget is too short; empty if none. reused: visits of
+    another run that are used; empty if none. damage: damaged streams of the journal that are left out; empty if
+    none. withheld_problems: number of the index's `held_back` with a severity above `note`. uncompared: pairs of
+    `--against` without a ratio. enough_s: budget that would give each of them a ratio, or most points of a busy run
+    convergence, by the times of this run's visits; None if no budget helps, or none is needed. contradictions: rules
+    that the journal breaks (docs/measuring.md), each as a sentence that is true of an honest run. uncounted: why it
+    has no hardware counters."""
 
     id: str
     suite: str
@@ -269,8 +268,8 @@ KERNEL = "(kernel)"
 
 
 class Share(Record, frozen=True):
-    """One function of the executable, or KERNEL. hits: samples, or counted instructions. inlined: of those, in
-    functions inlined into it, by name; of KERNEL, in the kernel's functions. within: half the 95 % interval in
+    """The share of one function of the executable, or of KERNEL. hits: samples, or counted instructions. inlined: hits
+    in functions inlined into it, by name; for KERNEL, in the kernel's functions. within: half the 95 % interval in
     percentage points; 0 of a count, None if not recorded."""
 
     function: str
@@ -293,9 +292,9 @@ class Modelled(Record, frozen=True):
 
 
 class Distances(Record, frozen=True):
-    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: by size in
-    bytes, those with a stride and others, per operation; a smaller cache no longer holds the line. reason: why there
-    are none."""
+    """The stack distances of one point's loads, by an emulator that records their addresses. loads: by cache size in
+    bytes, the loads per operation, with a stride and others, whose line a smaller cache no longer holds. reason: why
+    there are none."""
 
     probe: str
     abi: str
@@ -326,5 +325,5 @@ class Profile(Record, frozen=True):
         return sum(share.hits for share in self.shares)
 
     def part(self, function: str) -> float:
-        """A function's share of all, 0 where it was never met."""
+        """Returns a function's share of all samples, 0 if it has none."""
         return sum(share.hits for share in self.shares if share.function == function) / (self.hits or 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked: suites and their selections, points and visits."""
+"""Requested records: suites and their selections, points and visits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tollmeter.model.former_names import has_former_names, present_metric, prese
 
 
 class Select(Record, frozen=True, forbid_unknown_fields=True):
-    """Probes (a name or glob), ABIs and values; `native` is the first ABI that this machine runs. A parameter that is
-    not named takes its whole sweep, or with others = "typical" its typical value. cpu: architectures as in `uname -m`;
-    target: places, by name or glob; empty for all. refused: values of a replacement curve where every point is refused,
-    such as on huge pages. libraries: false leaves out what needs a library. nodes: the fewest memory nodes with memory.
-    own_node: of pairs of memory nodes only those of a node with itself. kinds: also visits a CPU of each other kind of
-    core. narrows: whether a short budget reduces its points. group: the heading of its numbers, in place of the name of
-    the probe's folder."""
+    """A selection of probes (a name or glob), ABIs and values; `native` is the first ABI that this machine runs. A
+    parameter that is not named takes its whole sweep, or with others = "typical" its typical value. cpu:
+    architectures as in `uname -m`; target: names or globs; empty for all. refused: values of a replacement curve for
+    a curve whose every point is refused, for example on huge pages. libraries: false leaves out what needs a
+    library. nodes: the fewest memory nodes with memory. own_node: only pairs of a memory node with itself. kinds:
+    also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points. group: the
+    heading of its numbers, in place of the name of the probe's folder."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
-    """Picks rows by what they mean or where they come from; what is left out matches anything.
+    """A selection of rows by meaning or origin; an omitted field matches any value.
 
     target: a name or glob."""
 
@@ -63,20 +63,20 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Bend(Record, frozen=True, forbid_unknown_fields=True):
-    """Where a curve bends, in multiples of a reported cache `level`: the first fall of `rate`, or the latency's."""
+    """The bend of a curve, in multiples of a reported cache `level`: the first fall of `rate`, or of the latency."""
 
     level: str
     rate: RowOf | None = None
 
 
 class Published(Record, frozen=True, forbid_unknown_fields=True):
-    """One claim of a study, and what stands beside it: the median of `row`, or its ratio to `over`; the ratios of
-    successive rows of `order`; where the curve of `bend` bends; `share`, a function's, in the left profile of `beside`
-    over that in the right one. figure: the study's words; value: the same as a number
-    in `unit`; `turns` are of the control loop, there as here. correction: what the claim gets wrong or omits. missing:
-    why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an emulator's
-    count. relation, tolerance: what confirms it (studies/study.py); by default about the value. requires:
-    conditions. counted: false for a second row of a figure, or one that the source does not print."""
+    """One claim of a study, and the value compared with it: the median of `row`, or its ratio to `over`; the ratios of
+    successive rows of `order`; the position of the bend of `bend`; or the `share` of a function in the left profile
+    of `beside` over its share in the right one. figure: the study's words; value: the figure as a number in `unit`;
+    `turns` are of the control loop, both in the study and here. correction: errors or omissions of the claim.
+    missing: why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an
+    emulator's count. relation, tolerance: the condition that confirms it (studies/study.py); by default about the
+    value. requires: conditions. counted: false for a second row of a figure, or one that the source does not print."""
 
     what: str
     figure: str
@@ -97,13 +97,13 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_answerable(self) -> bool:
-        """Whether some machine could judge it."""
+        """Returns whether some machine could judge it."""
         return bool(self.row or self.order or self.bend or self.share)
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
-    """One line of a study's listing, in loops a second. test: the study's name; differs: how ours is another thing.
-    published: of each of the study's builds, 0 where it has none."""
+    """One line of a study's listing, in loops a second. test: the study's name; differs: difference of our test.
+    published: value of each of the study's builds, 0 without one."""
 
     test: str
     what: str
@@ -113,8 +113,8 @@ class Listed(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class FigureLine(Record, frozen=True, forbid_unknown_fields=True):
-    """A line of a figure: rows over its axis, each held against the row of `over` at the same place; without that,
-    against this line's own row nearest to the figure's `base`."""
+    """A line of a figure: rows over its axis, each divided by the row of `over` at that position; without `over`, by
+    this line's own row nearest to the figure's `base`."""
 
     name: str
     row: RowOf
@@ -122,7 +122,8 @@ class FigureLine(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
-    """What a study says of a figure that can be drawn into it: a place `at` of its axis, or a height, in its unit."""
+    """A study's statement about a figure that can be drawn into it: a position `at` of its axis, or a height, in its
+    unit."""
 
     what: str
     at: float | None = None
@@ -131,8 +132,8 @@ class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
 
 class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
     """One of a study's figures, drawn anew. drawn: "curve" from the rows of `line` over `axis`, ratios where there is a
-    base or an `over`; "points", one number a line; "listing", "profiles" or "programs" of the suite; empty where it
-    cannot be drawn, for the reason in `missing`. axis: of programs, "memory" or "time". faster: heights are speed
+    base or an `over`; "points", one number for each line; "listing", "profiles" or "programs" of the suite; empty if
+    it cannot be drawn, for the reason in `missing`. axis: of programs, "memory" or "time". faster: heights are speed
     ratios, else time ratios. shows: its purpose."""
 
     name: str
@@ -149,7 +150,7 @@ class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
-    """A source in Debian's archive. holds: a file in every copy. beside: a binary package next to it."""
+    """A source in Debian's archive. holds: a file in every copy. beside: an accompanying binary package."""
 
     archive: str
     sha256: str
@@ -196,7 +197,7 @@ class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Beside(Record, frozen=True, forbid_unknown_fields=True):
-    """Two profiles that are shown side by side, and what a study published of the same two."""
+    """Two profiles shown side by side, with the study's published values for them."""
 
     left: RowOf
     right: RowOf
@@ -204,7 +205,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     shares: tuple[PublishedShare, ...] = ()
 
     def busy(self) -> list[tuple[PublishedShare, float, float]]:
-        """Each function's shares of the busy time. If none is marked idle, functions without a match here are."""
+        """Each function's shares of the busy time. If none is marked idle, the functions without a match are."""
         idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
         wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
         return [
@@ -214,7 +215,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):
-    """One way out of what a study describes: its row, and its effort. Others are compared with the first."""
+    """An alternative to the ABI of a study: its row, and its effort. Other alternatives are compared with the first."""
 
     what: str
     row: RowOf
@@ -222,8 +223,8 @@ class Option(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
-    """A cost for each of something against a cost paid once, which is `once` less `without`. each, also, once, without:
-    rows of times, also those of other ways to pay for each; thing: what is counted; remedy: what is paid once."""
+    """A cost for each item against a cost paid once, which is `once` less `without`. each, once, without: rows of
+    times; also: rows of alternatives to `each`; thing: name of an item; remedy: name of the cost paid once."""
 
     thing: str
     remedy: str
@@ -234,8 +235,8 @@ class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
-    """A study's data cache, for targets without one: bytes, line, ways of a set. assumed: what the study leaves open,
-    in a sentence. select: which points."""
+    """A study's data cache, for targets without one: bytes, line, ways of a set. assumed: assumptions where the study
+    gives no value, in a sentence. select: the points."""
 
     bytes: int
     line: int
@@ -247,7 +248,7 @@ class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and its question (suites/NAME.toml). source, published, listing, program, worth, figure,
     beside, option, break_even: a study's. profile, modelled: points that are profiled, or run in a modelled cache,
-    after the run. budget: as --budget takes it, or empty. mend: how to get a machine's own time, printed beside
+    after the run. budget: as --budget takes it, or empty. mend: how to get a machine's own time, printed with
     emulated or missing results."""
 
     name: str
@@ -270,8 +271,8 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Point(Record, frozen=True, cache_hash=True):
-    """One place in the space of probes, ABIs, targets and parameters: what a row stands for. Everything is kept by
-    point, so its hash is reckoned once: over all points of a plan that took a quarter of a millisecond a visit."""
+    """A probe, ABI, target and set of parameters, of which a row is one metric. Results are stored by point, so its
+    hash is cached: computing it for all points of a plan took a quarter of a millisecond per visit."""
 
     probe: str
     abi: str
@@ -289,25 +290,26 @@ class Point(Record, frozen=True, cache_hash=True):
 
 
 class Pair(Record, frozen=True):
-    """A point and the one that it stands against, whose visits are interleaved."""
+    """A point and its reference, whose visits are interleaved."""
 
     point: Point
     against: Point
 
 
 def layout_seed(seed: int, layout: int, whose: object, cpus: tuple[int, ...]) -> int:
-    """Of a run's layout of a point, or of all points of an interleaved comparison, on some CPUs."""
+    """Returns the seed of one of a run's layouts on some CPUs, of a point, or of all points of an interleaved
+    comparison."""
     return random.Random(f"{seed} {layout} {whose} {cpus}").getrandbits(62)
 
 
 class Visit(Record, frozen=True):
-    """Samples of one point at one moment. seed: of the layout. iterations, control_iterations: of the shorter batch in
-    an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external clock,
-    or empty. folder: where it may create files. peer: the machine that serves it. counters: whether events are counted
-    beside samples. forks: its layout takes less time than a process to start, so that one process makes such visits,
-    each in a child. sets_up_first: its layout is set up by a request of its own. full_width: independent additions in a
-    cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may wait for such a core. also: CPUs that
-    may stand in for its only one."""
+    """A request for samples of one point. seed: of the layout. iterations, control_iterations: of the shorter batch in
+    an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external
+    clock, or empty. folder: in which it may create files. peer: the machine that serves it. counters: whether events
+    are counted beside samples. forks: its layout takes less time than a process to start, so that one process makes
+    such visits, each in a child. sets_up_first: its layout is set up by a request of its own. full_width:
+    independent additions in a cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may wait for
+    such a core. also: CPUs that may replace its only one."""
 
     id: int
     point: Point

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as columns: as objects one took 700 bytes, and to look at each in turn was most of what a large journal took.
+"""Samples as columns: a sample object takes 700 bytes, and iterating over objects would be most of the time of reading
+a large journal.
 
-A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. One of them is
-returned as a Sample, and all numbers of a kind as a column. A count that the system does not report is -1 there. The
-columns of a large run are in a temporary file (`Room`)."""
+A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. A single sample is
+returned as a Sample, and all numbers of a kind as a column. A count that the system does not report is -1 in the
+column. The columns of a large run are in a temporary file (`Room`)."""
 
 from __future__ import annotations
 
@@ -58,11 +59,11 @@ Packed = Mapping[str, "NDArray[Any]"]
 
 
 class Columns:
-    """A block of samples, which grows until it is full or somebody asks for a column: `iterations`, `at_ns`,
+    """A block of samples, which grows until it is full or a column is read: `iterations`, `at_ns`,
     `control_iterations`, `body_n`, `body_2n`, `control_n`, `control_2n`, and the fields of a witness."""
 
     def __init__(self, room: Room | None = None, most: int = MOST_HELD) -> None:
-        """room: where the columns go when they are full; most: samples of a full block."""
+        """Creates a block. room: storage for the columns of full blocks; most: samples of a full block."""
         self._times: list[bytes] = []
         self._seen: list[bytes] = []
         self._room, self._most = room, most
@@ -73,7 +74,7 @@ class Columns:
 
     @classmethod
     def kept(cls, room: Room, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> Columns:
-        """A full block, of what `Room` writes. Raises Failure where there is no disk for it."""
+        """Returns a full block from the content that `Room` wrote. Raises Failure without disk space."""
         columns = cls(room)
         columns._place = room.put(content, samples, kinds)
         return columns
@@ -83,7 +84,7 @@ class Columns:
         return self._held()
 
     def is_open(self) -> bool:
-        """Whether more samples may come into it."""
+        """Returns whether more samples may come into it."""
         return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
@@ -99,11 +100,11 @@ class Columns:
         return Samples(self, start, stop)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Of all samples, in as few bytes as hold them: widen it before reckoning."""
+        """Returns a column of all samples, in the narrowest type: widen it before arithmetic."""
         return self.columns()[name]
 
     def columns(self) -> Packed:
-        """All of them, read at once."""
+        """All columns, read at once."""
         return self._held()[0]
 
     def lanes(self, start: int, stop: int) -> Sequence[Lanes]:
@@ -142,7 +143,7 @@ class Columns:
 
 
 class _Place(NamedTuple):
-    """Where a block is in a Room's file. kinds: of each column its number type, and whether it is constant."""
+    """The position of a block in a Room's file. kinds: number type of each column, and whether it is constant."""
 
     start: int
     size: int
@@ -151,8 +152,8 @@ class _Place(NamedTuple):
 
 
 class Room:
-    """The columns of one run. Those beyond 16 MB are written to a file without a name, and read from it a block at a
-    time; where there is no disk for it, they stay in memory."""
+    """The columns of one run. Columns beyond 16 MB are written to an unnamed file, and read from it a block at a time;
+    without disk space they stay in memory."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -162,7 +163,7 @@ class Room:
         self._recent: dict[int, tuple[Packed, Sequence[Lanes]]] = {}
 
     def take(self, columns: Packed, lanes: Sequence[Lanes]) -> _Place | None:
-        """None where they stay in memory."""
+        """Returns the position of a stored block; None if it stays in memory."""
         parts, is_constant = self.parts(columns)
         content = b"".join([*parts, marshal.dumps([*lanes])])
         if self._bytes < _MOST_IN_MEMORY:
@@ -173,13 +174,13 @@ class Room:
 
     @staticmethod
     def parts(columns: Packed) -> tuple[list[bytes], list[bool]]:
-        """The bytes of each column, and whether it is one value for all."""
+        """The bytes of each column, and whether it has one value throughout."""
         is_constant = [not any(column.strides) for column in columns.values()]
         several = zip(columns.values(), is_constant, strict=True)
         return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
 
     def put(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place:
-        """Raises Failure where there is no disk for it."""
+        """Raises Failure if there is no disk for it."""
         place = self._placed(content, samples, kinds)
         if place is None:
             raise Failure("a temporary file cannot be written", 5)
@@ -203,7 +204,7 @@ class Room:
         return None
 
     def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
-        """Raises Failure where the file cannot be read."""
+        """Raises Failure if the file cannot be read."""
         block = self._recent.pop(place.start, None) or self._read(place)
         self._recent[place.start] = block
         if len(self._recent) > RECENT:
@@ -225,8 +226,8 @@ class Room:
 
 
 def _return_memory() -> None:
-    """Has the C library map each block of 256 KiB and more by itself, and so return it as soon as it is free: else what
-    numpy frees between small objects stayed for the rest of a large run, 100 MB of it."""
+    """Makes the C library map each block of at least 256 KiB separately, and return it to the system when it is freed.
+    Otherwise memory that numpy frees between small objects, up to 100 MB, stays allocated in a large run."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
@@ -237,8 +238,8 @@ def _rows(row: str, samples: int) -> Callable[..., bytes]:
 
 
 def _times(taken: Sequence[Any]) -> bytes:
-    """A row a sample. Written as soon as its visit is read: objects of 500 samples of each probe are no longer in the
-    CPU's cache when a block is full, and to go through them then took twice as long."""
+    """Returns one line for each sample. It is written as soon as its visit is read: objects of 500 samples of each
+    probe are no longer in the CPU's cache when a block is full, and reading them then takes twice as long."""
     values = [
         value for one in taken
         for value in (one.iterations, one.control_iterations, one.at_ns, *one.body, *(one.control or _NO_CONTROL))
@@ -247,8 +248,8 @@ def _times(taken: Sequence[Any]) -> bytes:
 
 
 def _evidence(values: Sequence[float | None]) -> bytes:
-    """A row a sample, in the order of a witness. Most systems report everything, and are not asked value by value
-    whether they do."""
+    """Returns one line for each sample, in the order of a witness. Most systems report everything, so missing values
+    are not searched one by one."""
     pack = _rows(_SEEN_ROW, len(values) // len(_SEEN))
     try:
         return pack(*values)
@@ -258,7 +259,7 @@ def _evidence(values: Sequence[float | None]) -> bytes:
 
 
 def _tables(times: Sequence[bytes], seen: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """A row a sample: its times; what is no rate of its evidence, where also the rates stand as integers; its rates."""
+    """Returns one line for each sample: its times; its evidence except rates, with the rates as integers; its rates."""
     import numpy as np
 
     evidence = np.frombuffer(b"".join(seen), np.int64).reshape(-1, len(_SEEN))
@@ -268,7 +269,7 @@ def _tables(times: Sequence[bytes], seen: Sequence[bytes]) -> tuple[NDArray[Any]
 
 
 def _packed(times: NDArray[Any], evidence: NDArray[Any], rates: NDArray[Any]) -> tuple[Packed, Mapping[str, float]]:
-    """Each column in as few bytes as hold it, where one value for all takes the room of one; and the least of each."""
+    """Each column in its narrowest type, with a constant column as one value; and the lowest value of each."""
     import numpy as np
 
     names = *_ONCE, *_TWICE, *_SEEN, *_RATES
@@ -295,7 +296,7 @@ def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
 
 
 class Samples(Sequence[Sample]):
-    """Those of one visit. columns, start, stop: where they stand."""
+    """The samples of one visit. columns, start, stop: their position."""
 
     __slots__ = ("columns", "start", "stop")
 
@@ -312,7 +313,7 @@ class Samples(Sequence[Sample]):
         return self.columns.column(name)[self.start : self.stop]
 
     def reported(self) -> dict[str, list[Any]]:
-        """The numbers of all columns; None where the system does not report it, or where there is no control."""
+        """Returns the numbers of all columns; None if the system does not report a value, or without a control."""
         cells_of = {name: column[self.start : self.stop].tolist() for name, column in self.columns.columns().items()}
         for name in MAYBE:
             if NONE in cells_of[name]:
@@ -320,15 +321,15 @@ class Samples(Sequence[Sample]):
         return cells_of
 
     def reports_all(self) -> bool:
-        """Whether the system reported every count of all of them, by their block: false where that is not sure."""
+        """Returns whether the system certainly reported every count of all samples, by their block."""
         return bool(len(self)) and self.columns.reports_all
 
     def lanes(self) -> Sequence[Lanes]:
-        """Of each; asked for behind a column."""
+        """Returns the lanes of each sample. A column must have been read before."""
         return self.columns.lanes(self.start, self.stop)
 
     def lacks(self, *names: str) -> bool:
-        """Whether there is a sample of which the system reported none of these."""
+        """Returns whether a sample lacks all of these values."""
         if not len(self) or any(self.columns.least(name) > NONE for name in names):
             return False
         return any(map(all, zip(*((self.column(name) == NONE).tolist() for name in names), strict=True)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the CPUs and memory nodes of a machine relate: what its record says, and what follows for two CPUs."""
+"""The relations of a machine's CPUs and memory nodes: the recorded topology, and the relation of two CPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class CoreKind(Record, frozen=True):
 
 
 class MemoryNode(Record, frozen=True):
-    """cpus: empty if it has only memory. distances: to each node in order, 10 is local; empty if unreported."""
+    """A memory node. cpus: empty if it has only memory. distances: to each node in order, 10 is local; empty if
+    unreported."""
 
     node: int
     cpus: str = ""
@@ -38,9 +39,9 @@ class HugePages(Record, frozen=True):
 
 
 class Topology(Record, frozen=True):
-    """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
-    14. packages, dies, last_caches, clusters, cores: the CPUs of each; empty where not reported. last_caches: those
-    that share the cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none."""
+    """The topology of all online CPUs, as the system reports it. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12
+    and 14. packages, dies, last_caches, clusters, cores: the CPUs of each; empty if not reported. last_caches:
+    CPUs that share a cache of the highest level. huge_page_bytes: of a transparent huge page, 0 without one."""
 
     online: str = ""
     offline: str = ""
@@ -60,7 +61,7 @@ class Topology(Record, frozen=True):
 
 @lru_cache(maxsize=4096)
 def numbers(listed: str) -> tuple[int, ...]:
-    """The first 65,536 members of a list, ascending; terms that are no numbers are left out."""
+    """The first 65,536 members of a list, ascending; terms that are not numbers are left out."""
     cpus: set[int] = set()
     for first, last, step in _TERM.findall(listed):
         if len(cpus) >= _MOST:
@@ -75,7 +76,7 @@ _MOST = 1 << 16
 
 
 def listed(members: Iterable[int]) -> str:
-    """0-3,8: the shortest plain form, for a reader."""
+    """Returns a list such as 0-3,8: the shortest plain form, for a reader."""
     ordered = sorted(set(members))
     starts = [number for place, number in enumerate(ordered) if not place or ordered[place - 1] != number - 1]
     ends = [number for place, number in enumerate(ordered) if ordered[place + 1 : place + 2] != [number + 1]]
@@ -88,24 +89,24 @@ def _place_of(sets: tuple[str, ...]) -> dict[int, int]:
 
 
 def core_of(topology: Topology) -> dict[int, int]:
-    """The core of each CPU, as a place in `cores`."""
+    """The core of each CPU, as an index in `cores`."""
     return _place_of(topology.cores)
 
 
 def clusters(topology: Topology) -> tuple[str, ...]:
-    """Those of several cores that are no package and share no last-level cache of their own: systems also report a core
-    or a package as its cluster."""
+    """Returns clusters of several cores that are not a package and do not equal the CPUs of a last-level cache: some
+    systems report a core or a package as its cluster."""
     known = {*topology.packages, *topology.last_caches, *topology.cores}
     return tuple(cpus for cpus in topology.clusters if cpus not in known)
 
 
 def relation(topology: Topology, cpu: int, other: int) -> PlaceRelation:
-    """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
+    """The closest relation of two CPUs that the system reports; for an unreported one, the next farther."""
     return relations(topology)(cpu, other)
 
 
 def relations(topology: Topology) -> Callable[[int, int], PlaceRelation]:
-    """`relation` for the many pairs of one topology."""
+    """Returns a function that gives `relation` quickly for the many pairs of one topology."""
     sets: tuple[tuple[PlaceRelation, tuple[str, ...]], ...] = (
         ("sibling thread", topology.cores), ("same cluster", clusters(topology)),
         ("same last-level cache", topology.last_caches), ("same package", topology.packages),
@@ -125,7 +126,7 @@ def relations(topology: Topology) -> Callable[[int, int], PlaceRelation]:
 
 
 def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
-    """The farthest relation of the first CPU, which is the timed worker's, to the others; None where there are none."""
+    """Returns the farthest relation of the first CPU, the timed worker's, to the others; None for a single CPU."""
     related = relations(topology)
     several = [related(cpus[0], other) for other in cpus[1:]]
     return max(several, key=RELATIONS.index, default=None)
@@ -139,14 +140,14 @@ RELATIONS: tuple[PlaceRelation, ...] = get_args(PlaceRelation)
 
 
 def in_order(topology: Topology, cpus: Iterable[int]) -> tuple[int, ...]:
-    """The CPUs of one package, cache, cluster and core next to each other."""
+    """Returns the CPUs in an order in which those of one package, cache, cluster and core are adjacent."""
     several = (topology.packages, topology.last_caches, clusters(topology), topology.cores)
     levels = [_place_of(sets) for sets in several]
     return tuple(sorted(cpus, key=lambda cpu: (*(level.get(cpu, -1) for level in levels), cpu)))
 
 
 def speed_ranks(topology: Topology) -> dict[int, int]:
-    """Of each CPU the place of its kind of core, 0 for the fastest; empty where the system reports no kinds."""
+    """Returns for each CPU the rank of its kind of core, 0 for the fastest; empty if the system reports no kinds."""
     ordered = sorted(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), reverse=True)
     return {cpu: rank for rank, kind in enumerate(ordered) for cpu in numbers(kind.cpus)}
 
@@ -165,13 +166,13 @@ def kind_name(kind: CoreKind) -> str:
 
 
 def kind_of(topology: Topology | None, cpu: int) -> CoreKind | None:
-    """None where the system does not report several kinds."""
+    """Returns the kind of a CPU's core; None if the system does not report several kinds."""
     kinds = topology.kinds if topology and len(topology.kinds) > 1 else ()
     return next((kind for kind in kinds if cpu in numbers(kind.cpus)), None)
 
 
 def other_kinds(topology: Topology | None, cpu: int) -> dict[str, CoreKind]:
-    """The kinds of core that this CPU is not of, the fastest first, by the target of their points."""
+    """The other kinds of core than this CPU's, the fastest first, by the target of their points."""
     own = kind_of(topology, cpu)
     if topology is None or own is None:
         return {}
@@ -186,6 +187,7 @@ def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:
 
 
 def matrix_of(point: Point) -> tuple[str, ...]:
-    """The same for the points of one matrix of CPUs, which differ in the relation of their CPUs alone."""
+    """Returns a key that is equal for the points of one matrix of CPUs, which differ only in the relation of their
+    CPUs."""
     others = sorted(f"{name}={value}" for name, value in point.parameters if name != RELATION)
     return point.probe, point.abi, point.target, *others

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's listing: loops a second, attempt by attempt, each with the control and the width loop that ran around it.
+"""A study's listing: loops a second, attempt by attempt, each with the control loop and the width loop before and after
+it.
 
 An attempt ran in another state of the machine if its control loop differs, or if the width loop shows that the sibling
 hyperthread was busy: dependent additions do not slow down then, and other code does. Within 3 % of the usual rate an
-attempt is valid, up to 10 % suspect. Above, or beside a busy sibling, it was measured again; where that did not help it
-is shown as it is. The time of one loop is that of its row, from all visits."""
+attempt is valid, up to 10 % suspect. Above, or beside a busy sibling, it was measured again; if that did not help, it
+is shown with its mark. The time of one loop is that of its row, from all visits."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _Timed = Sequence[tuple[Sample, float]]
 
 
 class Attempt(NamedTuple):
-    """loops_hz: a second. control_hz: additions a second of the control loop right around it; 0 where none was seen."""
+    """An attempt at a test. loops_hz: loops per second. control_hz: additions per second of the adjacent control loop;
+    0 if none was measured."""
 
     loops_hz: float
     control_hz: float
@@ -36,8 +38,8 @@ class Attempt(NamedTuple):
 
 
 class Test(NamedTuple):
-    """One line for one place. again: attempts that were measured again since their control loop differed. exits: how
-    often a turn left a guest for its host; None where that is no question."""
+    """One line of a listing on one target. again: attempts that were measured again since their control loop differed.
+    exits: guest exits of one turn; None if not applicable."""
 
     listed: Listed
     row: Row
@@ -47,7 +49,7 @@ class Test(NamedTuple):
 
 
 class Place(NamedTuple):
-    """control_hz: the usual rate there, or 0."""
+    """The listing of one target. control_hz: its usual rate, or 0."""
 
     target: str
     abi: str
@@ -57,7 +59,7 @@ class Place(NamedTuple):
 
 
 def listing(results: Results) -> tuple[Place, ...]:
-    """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
+    """Returns the listing by target, in the suite's order; empty if the suite lists no test, or no row has a number."""
     listed = results.suite.listing if results.suite else ()
     pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
@@ -76,7 +78,8 @@ def listing(results: Results) -> tuple[Place, ...]:
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
-    """What each published test took in turns of the first line's loop, which is the control loop, build by build."""
+    """Yields the published time of each test in turns of the first line's loop, which is the control loop, for each
+    build."""
     loops = next((line.published for line in listed if line.published), ())
     for line in listed:
         for build, (own, loop) in enumerate(zip(line.published, loops, strict=False)):
@@ -85,8 +88,8 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
 
 
 class _Usual(NamedTuple):
-    """Of all attempts in one place. control_hz: 0 where no control loop was seen; width: additions in a cycle of the
-    uncontended core, None where too few readings show it."""
+    """The usual rates of all attempts on one target. control_hz: 0 if no control loop was measured; width: additions
+    per cycle of the uncontended core, None if too few readings show it."""
 
     control_hz: float
     width: float | None
@@ -100,14 +103,15 @@ def _usual(samples: Iterable[_Timed]) -> _Usual:
 
 
 def _widths(sample: Sample) -> list[float]:
-    """Independent additions in a cycle, right before and right after a sample."""
+    """Returns independent additions per cycle directly before and after a sample."""
     witness = sample.witness
     looks = ((witness.width_before_hz, witness.control_before_hz), (witness.width_hz, witness.control_hz))
     return [width / hz for width, hz in looks if width and hz]
 
 
 def _tried(samples: _Timed, usual: _Usual) -> list[Attempt]:
-    """Over both batches of a sample: what a batch pays once is lost in a millisecond."""
+    """Returns attempts over both batches of a sample: the time that a batch pays once is negligible in a
+    millisecond."""
     attempts = []
     for sample, operations in samples:
         took_ns, control_hz = sum(sample.body), control_around(sample)
@@ -143,7 +147,8 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
 
 
 def chosen(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
-    """Five in the order of their making. One that differs gives way to the next, three times at most."""
+    """Returns five attempts in the order of measuring. An attempt that differs is replaced by the next, at most three
+    times."""
     kept: list[Attempt] = []
     again = 0
     for place, attempt in enumerate(tried):
@@ -165,13 +170,13 @@ def state_of(control_hz: float, usual_hz: float) -> State:
 
 
 def control_around(sample: Sample) -> float:
-    """The mean of the two looks at the core, right before and right after."""
+    """The mean of the two control-loop readings directly before and after a sample."""
     seen = [hz for hz in (sample.witness.control_before_hz, sample.witness.control_hz) if hz]
     return sum(seen) / len(seen) if seen else 0.0
 
 
 def outcomes_of(results: Results, row: Row) -> list[Outcome]:
-    """The visits that a row was made of."""
+    """The visits of a row."""
     return [
         outcome
         for outcome in results.outcomes
@@ -182,7 +187,8 @@ def outcomes_of(results: Results, row: Row) -> list[Outcome]:
 
 
 def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
-    """The first sample of each visit, then the second of each: attempts far apart. With operations an iteration."""
+    """The first sample of each visit, then the second of each, so that attempts are far apart. With operations per
+    iteration."""
     visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]

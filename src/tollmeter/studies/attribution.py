@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the difference between two ABIs on one program is made of.
+"""The attribution of the difference between two ABIs on one program.
 
-A program's time is taken to be
+A program's time is modelled as
 
     c I  +  p F  +  a W  +  b S  +  the rest
 
-with I instructions and F page faults of one operation; p is the run's own price of a fault, W what its loads would wait
-for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees. Where the
-distances between its loads were not measured, W is I times the latency of a load anywhere in its footprint, and S is
-nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
-relative errors: c, the time of an instruction that waits for no memory; a and b, how much of the waiting is not hidden
-behind other work, each no more than all. So a part is reported only where its numbers were measured, and the parts are
-never forced to add up: what they leave is `unexplained`."""
+with I instructions and F page faults of one operation; p is the run's own price of a fault, W the time that its loads
+would wait for memory if each waited alone, and S the time to read sequentially the lines that a prefetcher predicts. If
+its stack distances were not measured, W is I times the latency of a load anywhere in its footprint, and S is zero. The
+unknowns are fitted to all sizes of the program under both ABIs, by least squares of relative errors: c, the time of an
+instruction that waits for no memory; a and b, the shares of the waiting that other work does not hide, each at most
+one. A part is reported only if its numbers were measured, and the parts are not forced to add up: the remainder is
+`unexplained`."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ Waits = tuple[float, float]
 
 
 class AttributedPart(Record, frozen=True):
-    """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why. within_ns:
-    half of its 95 % interval, by the intervals of the times alone."""
+    """A part of a difference. ns: saving of the second ABI by this part, negative if it costs more; None if unknown.
+    reason: why. within_ns: half of its 95 % interval, by the intervals of the times alone."""
 
     name: PartName
     ns: float | None
@@ -60,8 +60,8 @@ class AttributedPart(Record, frozen=True):
 
 class Attribution(Record, frozen=True):
     """One program under two ABIs. memory: the second's resident peak over the first's. levels: caches that hold more of
-    it under the second. target: where it was timed. second_ns: None if not timed by its own clock: parts then follow
-    from counts. thin: a time rests on too few visits."""
+    it under the second ABI. target: on which it was timed. second_ns: None if not timed by its own clock: parts then
+    follow from counts. thin: a time has too few visits."""
 
     probe: str
     parameters: dict[str, Value]
@@ -82,7 +82,8 @@ class Attribution(Record, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is known."""
+        """Returns whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is
+        known."""
         return self.second_ns is not None or all(part.ns is not None for part in self.parts[:-1])
 
     def is_of(self, probe: str, parameters: Mapping[str, Value]) -> bool:
@@ -90,8 +91,8 @@ class Attribution(Record, frozen=True):
 
 
 class Need(NamedTuple):
-    """What one operation takes under one ABI; None: not measured. apart: of its loads. thin: its time rests on too few
-    visits. within_ns: half of its time's interval."""
+    """The need of one operation under one ABI; None: not measured. apart: stack distances of its loads. thin: its time
+    has too few visits. within_ns: half of its time's interval."""
 
     time_ns: float | None
     instructions: float | None
@@ -108,8 +109,8 @@ Sizes = Mapping[Parameters, Sequence[Need]]
 
 
 def attributed(results: Results, first: str, second: str) -> tuple[Attribution, ...]:
-    """All programs timed under both ABIs in one place by its own clock, or counted under both in a guest; the greatest
-    relative difference first. Another choice of a probe is another program."""
+    """Returns all programs timed under both ABIs on one target by its own clock, or counted under both in a guest; the
+    greatest relative difference first. Another value of a probe's choice is another program."""
     programs: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
     for row in with_meaning(results.index.rows, results.probes, "cpu-time"):
         if row.clock == "hardware":
@@ -124,7 +125,7 @@ def attributed(results: Results, first: str, second: str) -> tuple[Attribution, 
 
 
 def largest(results: Results) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs, at the sizes that its tables have, then of its primitives, under
+    """Returns the greatest differences of a study's programs, at the sizes of its tables, then of its primitives, under
     its ABI or another; without those that have an unknown part or too few visits."""
     suite = results.suite
     if suite is None or not suite.program:
@@ -143,8 +144,8 @@ def largest(results: Results) -> tuple[Attribution, ...]:
 def _attributed(
     results: Results, points: Mapping[Parameters, Mapping[str, Row]], prices: Prices, abis: tuple[str, str]
 ) -> Iterator[Attribution]:
-    """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
-    from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
+    """Yields attributions: for sizes timed under both ABIs from their times; for other sizes, whose second ABI only ran
+    in a guest, from the guest's counts, at the prices of the ABIs that this machine timed."""
     first, second = abis
     both = {point: (rows[first], rows[second]) for point, rows in points.items() if {*abis} <= {*rows}}
     by_emulator = any(_count(results, row, "instructions") for rows in both.values() for row in rows)
@@ -171,7 +172,7 @@ def _with_intervals(
     draws: Sequence[tuple[Sizes, Mapping[Parameters, tuple[AttributedPart, ...]]]],
     abis: tuple[str, str],
 ) -> Iterator[Attribution]:
-    """The parts of the times as they are, each with what the draws of the times make of it."""
+    """Yields the parts of the measured times, each with an interval from draws of the times."""
     needs, as_they_are = draws[0]
     for point, (one, other) in needs.items():
         parts = [
@@ -189,7 +190,7 @@ def _with_intervals(
 
 
 def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
-    """Of which a walk over the whole footprint meets a larger share under the second."""
+    """Returns the levels that serve a larger share of a walk over the whole footprint under the second ABI."""
     if not one.footprint or not other.footprint:
         return ()
     sizes = {level.level: level.size_bytes for level in results.index.hierarchy if level.size_bytes}
@@ -204,7 +205,7 @@ def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
 
 
 def _need(results: Results, timed: Row, kind: Clock) -> Need:
-    """footprint: the bytes that the probe says it reads, else all that is resident."""
+    """Returns the need. footprint: bytes that the probe reports to read, else all resident bytes."""
 
     def beside(means: str) -> float | None:
         """The row of that meaning that was measured with this one."""
@@ -227,7 +228,7 @@ def _need(results: Results, timed: Row, kind: Clock) -> Need:
 
 
 def _count(results: Results, timed: Row, kind: Clock) -> float | None:
-    """Instructions of one operation: of the probe's first metric, wherever it was counted so."""
+    """Instructions of one operation, of the probe's first metric, on any target that counted them."""
     first = results.probes[timed.probe].metrics[0].name
     rows = (row for row in results.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
     return next((row.median for row in rows if _point(row) == _point(timed)), None)
@@ -238,7 +239,7 @@ def _point(row: Row | Distances) -> tuple[str, str, dict[str, Value]]:
 
 
 def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
-    """What the point takes in the guest that counts, with the time of the machine itself."""
+    """Returns the point's need in the counting guest, with the time of the machine itself; None without one."""
     here = msgspec.structs.replace(timed, abi=abi)
     for row in with_meaning(results.index.rows, results.probes, "resident-peak"):
         if row.clock == "virtual" and _point(row) == _point(here):
@@ -247,8 +248,8 @@ def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
 
 
 def _alike(one: Need, other: Need) -> tuple[Need, Need]:
-    """Where only one ABI's loads were seen, the other's objects are scaled by the size of what it walks through:
-    between two loads of a line lie the same objects."""
+    """Returns comparable needs. If the loads of only one ABI were recorded, the other ABI's distances are scaled by the
+    size of its walk, since the objects between two loads of a line are the same in both."""
     if one.apart and not other.apart and one.footprint and other.footprint:
         by = one.footprint / other.footprint
         other = other._replace(apart=[(size / by, foreseen, others) for size, foreseen, others in one.apart])
@@ -256,7 +257,7 @@ def _alike(one: Need, other: Need) -> tuple[Need, Need]:
 
 
 def _draws(sizes: Sizes) -> list[Sizes]:
-    """The sizes as they are, and then with each time drawn anew from its interval."""
+    """Yields the sizes unchanged, and then with each time drawn anew from its interval."""
     random = np.random.default_rng(0)
 
     def drawn(need: Need) -> Need:
@@ -270,15 +271,16 @@ def _draws(sizes: Sizes) -> list[Sizes]:
 
 
 class Fit(NamedTuple):
-    """each_ns: an instruction that waits for nothing. shown: of each kind of waiting, the share that is not hidden."""
+    """A fit. each_ns: time of an instruction that waits for no memory. shown: for each kind of waiting, the share that
+    other work does not hide."""
 
     each_ns: float
     shown: Waits
 
 
 def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[AttributedPart, ...]]:
-    """What the second of each pair saves, part by part, and what that leaves. seen: what was timed, at all sizes. How
-    far apart loads lie counts only where it is known of all of them: two measures do not fit one program."""
+    """Returns the savings of the second of each pair by part, with the remainder. seen: the timed needs at all sizes.
+    Stack distances are used only if known for all needs, since two measures do not fit one program."""
     counted = {point: needs for point, needs in seen.items() if all(map(_is_counted, needs))}
     timed = [need for needs in counted.values() for need in needs]
     near = all(need.apart for needs in (timed, *pairs.values()) for need in needs)
@@ -307,7 +309,7 @@ def _is_counted(need: Need) -> bool:
 def _parts(
     one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]
 ) -> tuple[AttributedPart, ...]:
-    """fit: or why unknown."""
+    """Returns the parts. fit: or the reason why it is unknown."""
     instructions = AttributedPart(name="instructions", ns=None, reason=str(fit))
     caches = AttributedPart(name="caches", ns=None, reason=str(fit))
     if isinstance(fit, Fit):
@@ -334,12 +336,12 @@ def _parts(
 
 
 def _fit(seen: Sizes, waits: Callable[[Need], Waits], fault_ns: float) -> dict[Parameters, Fit]:
-    """What an instruction takes, and how much of the waiting for memory shows, by the times at several sizes.
+    """Returns the time of an instruction, and the visible share of waiting for memory, from the times at several sizes.
 
-    The same work is done under each ABI, so that what an instruction takes is one there; from size to size it differs,
-    as much as mixtures of instructions do. So it is fitted for each size, and held to what it is at the others (ridge
-    regression: Hoerl and Kennard 1970). Were it one for all sizes, a program that computes less and scans more the
-    larger it is would have its waiting taken for computing."""
+    The work is equal under each ABI, so that the time of an instruction is one unknown for both; between sizes it
+    differs as the mix of instructions does. So it is fitted for each size, and shrunk towards its value at other sizes
+    (ridge regression: Hoerl and Kennard 1970). With one value for all sizes, the waiting of a program that scans more
+    at larger sizes would be attributed to computing."""
     sizes = len(seen)
     timed = [(place, need) for place, needs in enumerate(seen.values()) for need in needs]
     instructions = np.array([need.instructions or 0.0 for _, need in timed])
@@ -367,40 +369,39 @@ def _fit(seen: Sizes, waits: Callable[[Need], Waits], fault_ns: float) -> dict[P
 
 
 class PriceCurve(NamedTuple):
-    """What a load takes, over the bytes until its line comes again, ascending; empty where nothing was measured."""
+    """The time of a load over the bytes until its line is used again, ascending; empty if not measured."""
 
     sizes: Sequence[float]
     ns: Sequence[float]
 
     def beyond_nearest(self, size: float) -> float:
-        """More than where the line is as near as can be: that much is part of any instruction that loads."""
+        """Returns the time in excess of a load at the shortest distance, which is part of any loading instruction."""
         return max(0.0, float(np.interp(np.log(size), np.log(self.sizes), self.ns)) - self.ns[0])
 
 
 class Prices(NamedTuple):
-    """What this run found memory to cost. load: of one that wanders; line: of one of those read from end to end."""
+    """The memory prices of this run. load: of a dependent load at random; line: of a line read sequentially."""
 
     fault_ns: float | None
     load: PriceCurve
     line: PriceCurve
 
     def latency(self, footprint: float) -> float:
-        """Of a load anywhere in the footprint, of which no more is known: the mean of the walk's over all sizes up to
-        it. A program goes anywhere after any share of all its lines with one chance, so that a level holds of its loads
-        what it holds of its bytes."""
+        """Returns the latency of a load anywhere in the footprint: the mean of the walk's over all sizes up to it. If
+        reuse distances are uniform, a level serves the share of the loads that it holds of the bytes."""
         steps = np.append([size for size in self.load.sizes if size < footprint], footprint)
         heights = np.interp(np.log(steps), np.log(self.load.sizes), self.load.ns)
         widths = np.diff(steps, prepend=0.0)
         return float(np.sum(widths * (heights + np.append(heights[0], heights[:-1])) / 2) / footprint)
 
     def waits(self, apart: Apart) -> Waits:
-        """Of one operation. Nothing of what is foreseen where no reading was measured."""
+        """Returns the waits of one operation. Predictable loads add none if sequential reading was not measured."""
         foreseen = sum(count * self.line.beyond_nearest(size) for size, count, _ in apart) if self.line.sizes else 0.0
         return foreseen, sum(count * self.load.beyond_nearest(size) for size, _, count in apart)
 
 
 def prices_of(results: Results) -> Prices:
-    """Prices of the machine's main ABI and small pages, which a program gets by default."""
+    """Prices of the machine's main ABI and small pages, the default of programs."""
     rows = [row for row in results.index.rows if row.clock == "hardware"]
     main = main_abi(rows, results.index.machine.architecture)
     rows = [row for row in rows if row.abi == main and row.target == HERE]

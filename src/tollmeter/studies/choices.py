@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study leaves to choose: its two profiles in each place, its options by gain, and the break-even of two
-costs."""
+"""Choices of a study: its two profiles on each target, its alternatives by gain, and the break-even of two costs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class AbiPair:
-    """Two profiles of one place. gain: ratio of their rows, which have more visits; None if it has no interval."""
+    """Two profiles of one target. gain: ratio of their rows, which have more visits; None if it has no interval."""
 
     left: Profile
     right: Profile
@@ -30,8 +29,7 @@ class AbiPair:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The options that have a number in one place, each with how many times as good as the first it is, the best
-    first."""
+    """The alternatives with a number on one target, each with its gain over the first, the best first."""
 
     place: Place
     options: tuple[tuple[Option, Row, RatioOfRows], ...]
@@ -39,7 +37,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Even:
-    """each is paid for every one, once_ns, known to within_ns, once for all."""
+    """A break-even. each: cost for every item; once_ns, known to within_ns: cost paid once."""
 
     place: Place
     asked: BreakEven
@@ -53,7 +51,7 @@ class Even:
 
     @property
     def number(self) -> float:
-        """Of things that cost as much as what is paid once."""
+        """Returns the number of items that cost as much as the cost paid once."""
         return self.once_ns / (self.each.median or self.once_ns)
 
 
@@ -85,7 +83,8 @@ def pairs(results: Results, suite: Suite) -> list[AbiPair]:
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
-    """The share in percent of all functions whose name is one of some globs, with its interval where that is known."""
+    """Returns the share in percent of all functions whose name matches one of some globs, with its interval if
+    known."""
     like = [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
     part = 100 * sum(share.hits for share in like) / (profile.hits or 1)
     within = math.hypot(*(share.within or 0.0 for share in like))
@@ -115,7 +114,7 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
 
 
 def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
-    """How many times as good as the first, whichever way is better."""
+    """Returns how many times as good as the first, whichever way is better."""
     return compared(results, base, row) if row.better == "more" else compared(results, row, base)
 
 
@@ -132,7 +131,7 @@ _CLOCKS = ("hardware", VIRTUAL)
 
 
 def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
-    """Of rows of one place and one clock; the hardware's before an emulator's."""
+    """Yields break-evens of rows of one target and one clock; the hardware's before an emulator's."""
     asked = suite.break_even
     if asked is None:
         return
@@ -148,5 +147,5 @@ def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
 
 
 def _half_ns(row: Row) -> float:
-    """Half of its interval; nothing where it has none."""
+    """Returns half of a row's interval; 0 without one."""
     return (row.high - row.low) / 2 if row.high is not None and row.low is not None else 0.0

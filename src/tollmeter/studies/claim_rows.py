@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands beside a published figure: this run's number in the figure's unit, or the reason that there is none."""
+"""The number compared with a published figure: this run's number in the figure's unit, or the reason that there is
+none."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ NO_TURNS = "The control loop was not timed where this was."
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or why there is none. of: one row, with the clock
-    and place of all. thin: a row has too few visits. hosted: a row is its hypervisor's time. mixed: one row of a ratio
-    is of an uncontended core and the other is not. refuted: why the claim fails, whatever the number."""
+    """The value compared with a claim: one estimate for each row, lowest first, or why there is none. of: one row, with
+    the common clock and target. thin: a row has too few visits. hosted: a row is its hypervisor's time. mixed: one
+    row of a ratio is of an uncontended core and the other is not. refuted: why the claim fails for any number."""
 
     values: Sequence[Estimate] = ()
     unit: str = ""
@@ -49,7 +50,8 @@ class Measured(NamedTuple):
 
 
 def measured(results: Results, claim: Published) -> Measured:
-    """By rows of one clock in one place, this machine's own first: another's would be another answer."""
+    """Returns the value from rows of one clock on one target, this machine's own first, since another's would be
+    another answer."""
     if claim.bend:
         number = _bend(results, claim, claim.bend)
     elif claim.order:
@@ -92,7 +94,7 @@ def _estimate(row: Row) -> Estimate:
 
 
 def _of_ratios(ratios: Sequence[RatioOfRows], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
-    """gap: where there is no ratio."""
+    """Returns the value of ratios. gap: the reason without a ratio."""
     if not ratios:
         return Measured(gap=gap)
     estimates = sorted((each.ratio for each in ratios), key=_value)
@@ -104,7 +106,7 @@ def _value(estimate: Estimate) -> float:
 
 
 def _ordered(results: Results, claim: Published) -> Measured:
-    """Each row over the one before it, of one place and clock."""
+    """Each row over the previous one, of one target and clock."""
     several = [picked(results, wanted, claim.about) for wanted in claim.order]
     for wanted, rows in zip(claim.order, several, strict=True):
         if not rows:
@@ -116,7 +118,7 @@ def _ordered(results: Results, claim: Published) -> Measured:
 
 
 def _of_shares(results: Results, claim: Published) -> Measured:
-    """Of two profiles of this machine itself."""
+    """Returns the value from two profiles of this machine."""
     asked = results.suite.beside if results.suite else None
     if results.suite and asked:
         forms = next((share.here for share in asked.shares if share.function == claim.share), ())
@@ -134,7 +136,7 @@ def _of_shares(results: Results, claim: Published) -> Measured:
 
 
 def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
-    """As a multiple of the cache's size, by the system."""
+    """Returns the bend as a multiple of the cache's size, by the system."""
     level = next((level for level in results.index.hierarchy if level.level == bend.level), None)
     sizes = results.index.machine.data_sizes().items()
     known = (bytes_ for number, bytes_ in sizes if bend.level.rstrip("d") == f"L{number}")
@@ -152,7 +154,7 @@ def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
 
 
 def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
-    """The first fall of a rate; of one that is not its cache's, that it is not."""
+    """The first fall of a rate; for a fall that is not its cache's, a refutation."""
     rates = {(row.probe, row.metric, row.abi, row.target) for row in _of_one_place(picked(results, wanted))}
     for lengths in results.index.lengths:
         rate = lengths.probe, lengths.metric, lengths.abi, lengths.target
@@ -175,13 +177,13 @@ def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) 
 
 
 def in_turns(results: Results, row: Row) -> Estimate | None:
-    """A time in turns of the control loop of its place, clock and ABI; None if the run has no such loop."""
+    """Returns a time in turns of the control loop of its target, clock and ABI; None if the run has no such loop."""
     turns = _turns(results, row)
     return turns.ratio if turns else None
 
 
 def _turns(results: Results, row: Row) -> RatioOfRows | None:
-    """The ratio of the row to the loop's period, with the ends of its rate in their places, in each state."""
+    """The ratio of the row to the loop's period, with the ends of its rate exchanged, in each state."""
 
     def inverse(rate: Row | State) -> dict[str, float | None]:
         median, low, high = (1e9 / end if end else None for end in (rate.median, rate.high, rate.low))
@@ -200,20 +202,21 @@ def _turns(results: Results, row: Row) -> RatioOfRows | None:
 
 
 def _of_one_place(rows: Sequence[Row]) -> list[Row]:
-    """Those by the hardware's clock before all others, this machine's before another's."""
+    """Returns the rows of one target: the hardware's clock before all others, this machine's before another's."""
     place = min(((row.clock != "hardware", row.target != HERE, row.target, row.clock) for row in rows), default=None)
     return [row for row in rows if place and (row.target, row.clock) == place[2:]]
 
 
 def _why(results: Results, claim: Published, wanted: RowOf) -> str:
-    """The row's own reason where there is a row; then the claim's; else that the probe was not run there at all."""
+    """Returns the row's own reason, if there is a row; then the claim's; else that the probe was not run on this
+    target."""
     named = wanted.probe or wanted.means or "the row"
     where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
     return own_reason(results, wanted) or claim.missing or f"This run has no row of {named}{where}."
 
 
 def timed_by(results: Results, number: Measured) -> str:
-    """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
+    """Returns that a time was made by an emulator. A guest kernel's counts of memory and faults are unaffected."""
     if number.of is None or number.of.clock != VIRTUAL:
         return ""
     if number.of.unit in (*KERNEL_COUNTS, "count"):
@@ -222,7 +225,8 @@ def timed_by(results: Results, number: Measured) -> str:
 
 
 def _twin(row: Row, others: Sequence[Row]) -> Row | None:
-    """The row of its clock, place and unit at the same parameters, or the only one there; none if either is nothing."""
+    """Returns the row of its clock, target and unit at equal parameters, or the only one there; None if either has no
+    number."""
     place = row.target, row.clock, row.unit
     comparable = [other for other in others if (other.target, other.clock, other.unit) == place]
     alone = comparable[0] if len(comparable) == 1 else None

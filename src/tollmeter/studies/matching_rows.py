@@ -26,16 +26,16 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 
 
 def picked(results: Results, wanted: RowOf | None, about: str = "") -> list[Row]:
-    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study states times. A
-    count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the study
-    accepts it. An emulator measures neither a cache nor the time of one machine."""
+    """Rows with a number that match all requested fields; the ABI `native` is the machine's own. A study states times.
+    A count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the
+    study accepts it. An emulator measures neither a cache nor the time of one machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     rows = matching(results, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
 def matching(results: Results, wanted: RowOf) -> list[Row]:
-    """All rows that match, whatever their status and clock."""
+    """Returns all rows that match, of any status and clock."""
     abi = main_abi(results.index.rows, results.index.machine.architecture) if wanted.abi == "native" else wanted.abi
 
     def is_of_meaning(row: Row) -> bool:
@@ -56,20 +56,21 @@ def matching(results: Results, wanted: RowOf) -> list[Row]:
 
 
 def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
-    """What is impossible at one length or size is impossible at another; another choice is independent of it."""
+    """Returns rows or gaps. A gap at one length or size applies to other lengths and sizes; another choice is
+    independent of it."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
     return matching(results, wanted) or [row for row in matching(results, anywhere) if row.status == "unsupported"]
 
 
 def failure(results: Results, wanted: RowOf) -> str:
-    """Why a row of this run has no number; empty where each has one, or the run has none."""
+    """Returns why a row of this run has no number; empty if each has one, or the run has none."""
     failed = next((row for row in _rows_or_gaps(results, wanted) if row.status != "ok" and row.reason), None)
     return f"{failed.probe} gave no number: {failed.reason}." if failed else ""
 
 
 def own_reason(results: Results, wanted: RowOf) -> str:
-    """Why a row of this run has no number, or one that does not answer; empty where the run has none."""
+    """Returns why a row of this run has no number, or one that does not answer; empty if the run has none."""
     if reason := failure(results, wanted):
         return reason
     same = _rows_or_gaps(results, wanted)
@@ -96,7 +97,7 @@ HOSTED = "A hypervisor in software stood in between each time: its price, and no
 
 
 def exits_of(results: Results, row: Row) -> float | None:
-    """The guest exits of the same point, as its host counts them."""
+    """Returns the guest exits of the point, as its host counts them; None without a count."""
     point = row.probe, row.abi, row.target, row.parameters
     beside = (
         other for other in results.index.rows if (other.probe, other.abi, other.target, other.parameters) == point
@@ -115,9 +116,9 @@ Place = tuple[str, str, str]
 
 
 def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
-    """Of each place a line for each of the figure's: rows, each with what it is held against if it is a ratio. Two ABIs
-    are two measurements, so their names say which; where they are the same everywhere, one line stands for both. A row
-    is drawn in the first line that selects it."""
+    """Returns for each target the lines of the figure: rows, each with its divisor if it is a ratio. Two ABIs are two
+    measurements with separate names; if they are equal at every position, one line represents both. A row is drawn
+    in the first line that selects it."""
     by_name: dict[tuple[str, str], list[tuple[Row, Row | None]]] = {}
     for line in figure.line:
         drawn_before = {id(row) for pairs in by_name.values() for row, other in pairs if other is None}
@@ -140,7 +141,7 @@ _ALIKE = 0.03
 def _are_alike(
     figure: StudyFigure, some: Sequence[tuple[Row, Row | None]], others: Sequence[tuple[Row, Row | None]]
 ) -> bool:
-    """Whether two lines have the same places, and at each the same number within 3 %."""
+    """Returns whether two lines have equal positions, and at each a number equal within 3 %."""
 
     def numbers(pairs: Sequence[tuple[Row, Row | None]]) -> dict[float, float]:
         return {at(figure, row): (row.median or 0) / ((other.median if other else 0) or 1) for row, other in pairs}
@@ -150,19 +151,21 @@ def _are_alike(
 
 
 def at(figure: StudyFigure, row: Row) -> float:
-    """Its place on the axis; 0 for none, 1 where the figure has no axis."""
+    """The position of a row on the axis; 0 for none, 1 if the figure has no axis."""
     place = row.parameters.get(figure.axis) if figure.axis else 1
     return place if isinstance(place, int) else 0
 
 
 def why_none(results: Results, figure: StudyFigure) -> str:
-    """Why this run draws none of it: the reason of its first row that has one, else that there are too few numbers."""
+    """Returns why this run draws no line: the reason of its first row that has one, else that there are too few
+    numbers."""
     reasons = (own_reason(results, line.row) for line in figure.line)
     return figure.missing or next(filter(None, reasons), "This run has too few numbers for it.")
 
 
 def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row | None]]:
-    """A line of its own rows alone where the figure has no base. What a row is held against may be of another ABI."""
+    """Yields rows with their divisors; without a base, a line has only its own rows. A divisor may be of another
+    ABI."""
     rows = _rows_of_line(results, figure, line.row, place)
     over = (*place[:2], (line.over.abi if line.over else None) or place[2])
     others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, over)} if line.over else {}
@@ -174,7 +177,7 @@ def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place
 
 
 def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
-    """Along the axis."""
+    """Returns the rows of a line along the axis."""
     here = [row for row in matching(results, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and at(figure, row) > 0]
     return sorted(usable, key=lambda row: at(figure, row))
@@ -184,7 +187,7 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 
 
 class RatioOfRows(NamedTuple):
-    """Two rows. thin: one has too few visits for an interval; mixed: no state of the core is of both."""
+    """The ratio of two rows. thin: one has too few visits for an interval; mixed: they share no state of the core."""
 
     ratio: Estimate
     thin: bool = False
@@ -196,9 +199,9 @@ class RatioOfRows(NamedTuple):
 
 
 def compared(results: Results, old: Row, new: Row) -> RatioOfRows:
-    """New over old: every sentence, table, chart and claim of a study compares by this. Of visits that were made in
-    turns where there are enough, since those share what lasts longer than a visit, unless a row has two modes: their
-    mean is no visit's. Else of the two rows in one state of the core."""
+    """Returns the ratio new over old, which every sentence, table, chart and claim of a study uses. It is of
+    interleaved visits if there are enough, since drift cancels in them, unless a row has two modes, whose mean is no
+    visit's value. Otherwise it is of the two rows in one core state."""
     if old.target == new.target == HERE and not {old.state, new.state} & {"first", "second"}:
         pair = named(new), named(old), new.metric, old.metric
         for done in results.index.opposed:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study's programs need under another ABI, relative to the main one, and in one sentence whether that ABI is
-worth it here."""
+"""Needs of a study's programs under another ABI, relative to the main one, and a sentence on whether that ABI is an
+advantage here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Measure = Literal["memory", "asked", "time", "instructions", "counted"]
 
 
 class _Rows(NamedTuple):
-    """means: of the metric; empty for the probe's first one, which is what it does, without its set-up."""
+    """A selection of rows. means: of the metric; empty for the probe's first metric, which is its work without its
+    set-up."""
 
     means: str
     clocks: Sequence[str]
@@ -51,8 +52,7 @@ THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --b
 
 
 def relatives(results: Results) -> tuple[Relative, ...]:
-    """Programs in the suite's order, memory first; none for a suite of no programs. The ABI that the suite is about
-    comes first."""
+    """Programs in the suite's order, memory first; none for a suite without programs. The suite's own ABI is first."""
     suite, rows = results.suite, results.index.rows
     main = main_abi(rows, results.index.machine.architecture)
     if suite is None or main is None:
@@ -72,7 +72,8 @@ def relatives(results: Results) -> tuple[Relative, ...]:
 
 
 def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
-    """What this run can compare two ABIs by: a user-mode emulator has neither the memory nor the time of a program."""
+    """Returns the measures by which this run can compare two ABIs: a user-mode emulator has neither the memory nor the
+    time of a program."""
     rows = [row for row in results.index.rows if row.abi in abis and row.status == "ok"]
     clocks = {row.clock for row in rows if row.metric == results.probes[row.probe].metrics[0].name}
     if "hardware" in clocks:
@@ -81,8 +82,8 @@ def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
 
 
 def _relative(results: Results, program: Program, measure: Measure, abi: str, main: str) -> Relative:
-    """Of rows of this machine itself first, then by name. Each ABI has a user-mode emulator of its own, and all count
-    alike. published: only of the ABI that the study describes."""
+    """Returns the relative need from rows of this machine first, then by name. Each ABI has its own user-mode emulator,
+    and all count alike. published: only for the ABI that the study describes."""
     about = (results.suite.worth if results.suite else "") or abi
     published = program.memory if measure in ("memory", "asked") else program.time
     bare = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
@@ -128,7 +129,7 @@ def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[
 
 
 def published_ratio(relative: Relative) -> float | None:
-    """Its published change in per cent as a ratio; None where the study gives none."""
+    """Its published change in per cent as a ratio; None if the study gives none."""
     match = _PER_CENT.search(relative.published)
     return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
@@ -137,9 +138,9 @@ def published_ratio(relative: Relative) -> float | None:
 
 
 def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
-    """What the programs say, without the primitives below them; empty if none was measured. Numbers without an interval
-    decide nothing. mend: how its time could be measured. counted: what it would save by counts, as a share of the time,
-    of fully known programs."""
+    """Returns a sentence on the programs, without their primitives; empty if none was measured. Numbers without an
+    interval decide nothing. mend: how its time could be measured. counted: savings by counts, as a share of the
+    time, of fully known programs."""
     programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
     numbers = [relative for relative in programs if relative.value is not None]
     memory = [number for number in numbers if number.measure in ("memory", "asked") and not number.thin]
@@ -172,7 +173,7 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
 
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
-    """Without a time it is worth what it saves of memory."""
+    """Returns the verdict. Without a time, an ABI is judged by its saving of memory."""
     faster = [relative for relative in time if relative.high is not None and relative.high < 1 - _FLOOR]
     slower = [relative for relative in time if relative.low is not None and relative.low > 1 + _FLOOR]
     if faster and not slower:
@@ -191,12 +192,12 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
 
 
 def _names(several: Sequence[Relative]) -> str:
-    """Some names have commas of their own."""
+    """Returns names as a list in words; some names contain commas."""
     return "; ".join(relative.what for relative in several)
 
 
 def _saved(several: Sequence[Relative], of: str) -> str:
-    """The most and the least of it, by program."""
+    """The highest and the lowest saving, by program."""
     ranked = sorted(several, key=lambda relative: relative.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's claim as a predicate: a relation, the published value and its tolerance. It holds where a whole interval
-satisfies it, and fails where no part of the interval does. Of a published effect, an interval that lies wholly outside
-may show one of the same sign and another size. Between two verdicts it is inconclusive, so that noise changes none."""
+"""A study's claim as a predicate: It holds where a whole interval satisfies it, and fails where no part of the interval
+does. For a published effect, an interval completely outside may show an effect of equal sign and another size.
+Between two verdicts it is inconclusive, so that noise does not change a verdict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _SCALED = ("about", "change")
 
 
 class JudgedClaim(NamedTuple):
-    """times: of a verdict `same direction`, the effect here (its difference from 1) over the published one."""
+    """A judged claim. times: for a verdict `same direction`, the effect here (its difference from 1) over the published
+    one."""
 
     verdict: ClaimVerdict
     times: float | None = None
@@ -53,19 +54,20 @@ class JudgedClaim(NamedTuple):
 
 
 def relation_of(claim: Published) -> Relation:
-    """The claim's own; of one that states a number alone, that the number is about right, or that a ratio is 1."""
+    """The claim's own relation; for a claim with only a number, that the number is about right, or that a ratio
+    is 1."""
     if claim.relation or claim.value is None:
         return claim.relation
     return "same" if claim.unit == "ratio" and claim.value == 1 else "about"
 
 
 def is_judged(claim: Published) -> bool:
-    """Whether the study prints something that a measurement could contradict."""
+    """Returns whether the study prints a value that a measurement could contradict."""
     return relation_of(claim) not in ("", "shown")
 
 
 def bounds(claim: Published) -> tuple[float, float] | None:
-    """Between which the claim holds; None where it claims nothing."""
+    """Returns the bounds between which the claim holds; None if it claims nothing."""
     relation, value = relation_of(claim), 1.0 if claim.value is None else claim.value
     tolerance = TOLERANCES.get(relation, 0.0) if claim.tolerance is None else claim.tolerance
     if relation == "change":
@@ -85,7 +87,8 @@ def bounds(claim: Published) -> tuple[float, float] | None:
 
 
 def in_words(claim: Published) -> str:
-    """Where the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty where it claims nothing."""
+    """Returns the values for which the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty if it claims
+    nothing."""
     ends = bounds(claim)
     if ends is None:
         return ""
@@ -97,7 +100,7 @@ def in_words(claim: Published) -> str:
 
 
 def judge_interval(claim: Published, here: float, low: float, high: float) -> JudgedClaim:
-    """What an interval says of a claim that states something."""
+    """Returns the judgement of an interval on a claim that states something."""
     ends, value = bounds(claim), claim.value
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
@@ -121,7 +124,8 @@ stop where a verdict is seen, makes wrong ones of 95 % intervals; four standard 
 
 
 def is_decided(claims: Sequence[Published], point: Point, against: Point, ratios: Sequence[Opposed]) -> bool:
-    """Whether more visits of a pair change no verdict: it answers claims, and each has one with room to spare."""
+    """Returns whether more visits of a pair change no verdict: it answers claims, and each has one with room to
+    spare."""
     own = [claim for claim in claims if is_judged(claim) and _is_of(claim.row, point) and _is_of(claim.over, against)]
     return bool(own) and all(_has_verdict(claim, ratios) for claim in own)
 
@@ -159,8 +163,8 @@ _UNTIMED = (*KERNEL_COUNTS, "count")
 
 
 class Answered(NamedTuple):
-    """A claim with its verdict, and what it was judged by. reasons: why there is no number or no verdict, by whose
-    clock, and which conditions are not met; note: what the claim gets wrong, or how our measurement differs."""
+    """A claim with its verdict, and the value that decided it. reasons: why there is no number or no verdict, the
+    clock, and the unmet conditions; note: errors of the claim, or differences of our measurement."""
 
     claim: Claim
     found: Measured
@@ -169,7 +173,7 @@ class Answered(NamedTuple):
 
 
 def study(results: Results) -> Study | None:
-    """None for a run of no study."""
+    """Returns the study; None for a run of no study."""
     suite = results.suite
     if suite is None or not suite.published:
         return None
@@ -188,7 +192,7 @@ def study(results: Results) -> Study | None:
 
 
 def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
-    """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
+    """Returns the saving of the suite's ABI in time of programs that were counted and not timed."""
     return [
         (program.what, attribution.saved_ns / attribution.first_ns)
         for attribution in largest(results)
@@ -199,8 +203,8 @@ def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
 
 
 def answered(results: Results, suite: Suite) -> list[Answered]:
-    """One for each published figure, in the study's order. The correction is about the number here: it goes beside a
-    number, and where none can ever be."""
+    """Returns one answer for each published figure, in the study's order. A correction refers to the number here, so it
+    is printed with a number, or if there can never be one."""
     answers = []
     for claim in suite.published:
         number = measured(results, claim)
@@ -216,13 +220,14 @@ def answered(results: Results, suite: Suite) -> list[Answered]:
 
 
 def tally(claims: Iterable[Claim]) -> Tally:
-    """Of the figures that the study printed, each once."""
+    """Returns the tally of the figures that the study printed, each once."""
     counts = Counter[str](claim.verdict.replace(" ", "_") for claim in claims if claim.counted)
     return Tally(**counts)
 
 
 def judge(claim: Published, number: Measured) -> Claim:
-    """here: the middle one of several rows; low, high: the ends of them all, and here where there is no interval."""
+    """Returns the judged claim. here: the median of several rows; low, high: the outermost ends, and `here` without an
+    interval."""
     values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
     low = min((estimate.low for estimate in values), default=None)
@@ -247,7 +252,7 @@ def judge(claim: Published, number: Measured) -> Claim:
 
 
 def _why_not(claim: Published, number: Measured) -> str:
-    """Why nothing here can be held against what was published; empty where something can."""
+    """Returns why no value here can be compared with the published one; empty if one can."""
     if not number.values:
         return number.gap
     if number.thin:
@@ -263,7 +268,7 @@ def _why_not(claim: Published, number: Measured) -> str:
 
 
 def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
-    """Why a condition prevents a verdict here, or empty. A count answers claims that accept counts."""
+    """Returns why a condition prevents a verdict here, or empty. A count answers claims that accept counts."""
     if number.of is None:
         return ""
     if condition == "strict CPU":
