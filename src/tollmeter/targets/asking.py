@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same for every way of running an executable: it describes itself or the machine, and the way in which its process
-ended becomes a row's status and reason."""
+"""Common behaviour of all targets that run an executable: it describes itself or the machine, and the end of its
+process becomes a row's status and reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _LONGEST_REASON = 300
 
 
 class Asking(ABC):
-    """The part of targets.Target that asks an executable to describe itself and prints like a visit's records."""
+    """The part of targets.Target that runs an executable for its description and returns its output as a visit's
+    records."""
 
     asking_s = 20.0
     where = ""
@@ -36,11 +37,11 @@ class Asking(ABC):
         return self._ask(executable, "--machine")
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Nothing to do, where an executable needs no preparation."""
+        """Does nothing: the executable needs no preparation."""
         del executables, limit_s
 
     def _ask(self, executable: str, option: str) -> bytes:
-        """Raises Failure where it cannot be started, or goes wrong."""
+        """Raises Failure if it cannot be started, or goes wrong."""
         try:
             ended = self._answered(executable, option)
         except OSError as error:
@@ -51,7 +52,7 @@ class Asking(ABC):
 
     @abstractmethod
     def _answered(self, executable: str, option: str) -> Ended:
-        """Raises OSError where it cannot be started, Failure where the target cannot be reached."""
+        """Raises OSError if it cannot be started, Failure if the target cannot be reached."""
 
 
 class Absent(Asking):
@@ -66,10 +67,10 @@ class Absent(Asking):
         return refused(visit, revision, "infrastructure", self._failure.sentence)
 
     def interrupt(self) -> None:
-        """Nothing is under way."""
+        """Does nothing, since no operation is in progress."""
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Does nothing, since no connection was opened."""
 
     def _answered(self, executable: str, option: str) -> Ended:
         del executable, option
@@ -80,7 +81,8 @@ class Absent(Asking):
 
 
 def not_started(error: OSError) -> Trouble:
-    """A kernel that cannot run an ABI reports it here: a gap, not a fault."""
+    """Returns the trouble of an executable that did not start. A kernel that cannot run an ABI fails here: a gap, not a
+    fault."""
     reason = os.strerror(error.errno or 0)
     if error.errno == errno.ENOEXEC:
         return "unsupported", f"this kernel cannot run it: {reason}"
@@ -88,25 +90,27 @@ def not_started(error: OSError) -> Trouble:
 
 
 def patience_s(visit: Visit, usual_s: float) -> float:
-    """How long the host waits for a visit that usually ends within so long: no longer than the run's budget lasts."""
+    """Returns how long the host waits for a visit that usually ends within so long: no longer than the run's budget
+    lasts."""
     return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
 
 
 def later(visit: Visit, since: float) -> Visit:
-    """The same visit, with what the budget leaves for it by now. since: monotonic seconds."""
+    """Returns the visit with the present remainder of the budget. since: monotonic seconds."""
     left_ms = max(1, visit.wall_ms - int(1000 * (time.monotonic() - since)))
     return msgspec.structs.replace(visit, wall_ms=left_ms) if visit.wall_ms else visit
 
 
 def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
-    """As `trouble`; but a visit that the budget cut short is no result, and the point may be visited again."""
+    """Returns the trouble of a visit as `trouble` does, except that a visit that the budget cut short is not a result,
+    so that the point may be visited again."""
     if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
         return "interrupted", "the budget ended before it did"
     return trouble(ended, visit.deadline_ms)
 
 
 def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
-    """What went wrong with a process that was given a visit, by how it ended; None where it went well."""
+    """Returns the failure of a process that was given a visit, by how it ended; None on success."""
     if ended.limit or ended.status == 0:
         return ended.limit
     status: Status = "failed"

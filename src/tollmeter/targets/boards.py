@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated machines of targets/qemu_system.py, and whether the CPU itself can run a guest here, through /dev/kvm:
-then its time is the hardware's.
+"""The emulated machines of targets/qemu_system.py, and whether this CPU can run a guest directly, through /dev/kvm, so
+that its time is the hardware's.
 
 The device alone is not sufficient. A hypervisor may provide it without the CPU's own virtualization (`vmx` or `svm`
 among the CPU's flags): each instruction of the guest's kernel is then emulated, on one such machine (Linux 6.18,
@@ -23,11 +23,11 @@ _CPU = Path("/proc/cpuinfo")
 
 
 class Board(NamedTuple):
-    """An emulated machine: emulator, Debian package, QEMU's words, and where its wires are. ours: a file of
-    build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for this
-    machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of virtual
-    time. has_console: the first serial line is the kernel's own; else the board's only line is the wire. files_at:
-    where the emulator puts the first file system, if the board has no boot loader that does."""
+    """An emulated machine: emulator, Debian package, QEMU's arguments, and its serial lines. ours: a file of
+    build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for
+    this machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of
+    virtual time. has_console: the first serial line is the kernel's own; else the board's only line is the wire.
+    files_at: where the emulator puts the first file system, if the board has no boot loader that does."""
 
     emulator: str
     package: str
@@ -46,7 +46,8 @@ _ARM = "arm-hard"
 
 
 def _bare_arm(machine: str) -> Board:
-    """The second serial line is the wire, as in a guest: the first carries the supervisor's own messages."""
+    """Returns an ARM board. Its second serial line is the wire, as in a guest: the first carries the supervisor's own
+    messages."""
     words = ("-machine", machine, "-m", "1024")
     return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
 
@@ -125,14 +126,14 @@ def board_of(name: str) -> Board:
 
 
 def clock_here(name: str) -> Clock:
-    """Of a board, on this machine."""
+    """Returns the clock of a board on this machine."""
     board = BOARDS.get(name)
     return "hardware" if board and board.cpu == platform.machine() and has_kvm() else "virtual"
 
 
 def has_kvm() -> bool:
-    """Whether the device can be opened and the CPU virtualizes. Only x86 kernels list such flags; guests of other CPUs
-    are emulated."""
+    """Returns whether the device can be opened and the CPU supports virtualization. Only x86 kernels list the flags;
+    guests of other CPUs are emulated."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return False
     flags = re.search(r"^flags.*:(.*)$", _CPU.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process that the host starts with a deadline: all that it printed, how it ended, and nothing left of it.
+"""One process that the host starts with a deadline: its whole output and its end; no descendant remains.
 
-The process leads a new session, so that a terminal's Ctrl-C does not reach it and one signal reaches all that it
-started. While it measures, the host sleeps in poll(): it wakes when the process prints or ends, and at the deadline."""
+The process leads a new session, so that a terminal's Ctrl-C does not reach it and one signal reaches all its
+descendants. While it measures, the host sleeps in poll(): it wakes when the process prints or ends, and at the
+deadline."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _SUSPENDED_S = 1.0
 
 
 class Ended(NamedTuple):
-    """status: as subprocess gives it, negative for a signal. limit: the limit that ended the process, or None."""
+    """The end of a process. status: as subprocess gives it, negative for a signal. limit: the limit that ended the
+    process, or None."""
 
     output: bytes
     status: int
@@ -73,7 +75,7 @@ class Child:
         self._unread = bytearray()
 
     def signal(self, number: int) -> None:
-        """Signals the process and all that it started. Until it is reaped, no other process can have its id."""
+        """Signals the process and its group. Until it is reaped, no other process can have its id."""
         if not self._reaped:
             self._sent.add(number)
             with contextlib.suppress(ProcessLookupError):
@@ -120,7 +122,8 @@ class Child:
         return self.read_stream(limit_s) if self.send(line) else None
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
-        """A process that SIGINT ended before it installed its handler counts as interrupted, not as failed."""
+        """Returns the end of the process. A process that SIGINT ended before it installed its handler counts as
+        interrupted, not as failed."""
         status = self._process.returncode
         if limit is None and status == -signal.SIGINT and signal.SIGINT in self._sent:
             limit = "interrupted", "stopped before its first sample"
@@ -136,7 +139,7 @@ class Child:
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
     def resident_bytes(self) -> int:
-        """Resident memory (proc(5), statm); 0 where the system does not report it."""
+        """Returns the resident memory in bytes (proc(5), statm); 0 if the system does not report it."""
         try:
             pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()[1]
             return int(pages) * os.sysconf("SC_PAGESIZE")
@@ -144,7 +147,7 @@ class Child:
             return 0
 
     def end(self) -> None:
-        """Kills what is left of its group while the leader's id is still its own, then reaps the leader. Its memory is
+        """Kills the rest of its group while the leader's id is still reserved, then reaps the leader. Its memory is
         freed on the host's CPU."""
         if self._reaped:
             return
@@ -161,8 +164,8 @@ class Child:
     def _gather(
         self, output: bytearray, limit_s: float, is_complete: Callable[[bytearray], bool] = lambda _: False
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is complete, also where another process holds the pipe
-        open. A process that was suspended with this one, as by a container's freezer, gets its whole time again."""
+        """Collects output until the process ends or the stream is complete, even if another process holds the pipe
+        open. If the process was suspended with this one, as by a container's freezer, its time limit begins anew."""
         pipe, deadline = self._stdout_fd, time.monotonic() + limit_s
         reading, tick_s = True, _TICK_S
         watched = select.poll()
@@ -190,20 +193,20 @@ class Child:
 
 
 def _announces_next_visit(output: bytearray) -> bool:
-    """Whether the last line is a whole end record that announces that the process waits for another visit."""
+    """Returns whether the last line is a whole end record that announces that the process waits for another visit."""
     return ends_stream(output) and b'"stays":true' in output[output.rfind(b"\n", 0, -1) + 1 :]
 
 
 def ends_stream(output: bytearray) -> bool:
-    """Whether the last line is a whole end record."""
+    """Returns whether the last line is a whole end record."""
     return output.endswith(b"}\n") and output.startswith(b'{"k":"end"', output.rfind(b"\n", 0, -1) + 1)
 
 
 @contextlib.contextmanager
 def _normal_priority() -> Iterator[None]:
     """Leaves real-time priority while a process is reaped. The kernel empties the process's folder in /proc, and spins
-    while another thread holds an entry of it. A thread that ends on this CPU and that this process preempted held one
-    for the whole second that the system leaves to real-time tasks."""
+    while another thread holds an entry of it. An ending thread that this process preempted on this CPU can hold one
+    for the whole second that the system grants real-time tasks."""
     policy, parameter = os.SCHED_OTHER, os.sched_param(0)
     with contextlib.suppress(OSError):
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
@@ -220,7 +223,7 @@ def _normal_priority() -> Iterator[None]:
 
 
 def _drain(pipe: int, output: bytearray) -> bool:
-    """Reads what is there now. False once no process can write to the pipe any more."""
+    """Reads the available bytes. Returns False once no process can write to the pipe."""
     while len(output) <= MOST_BYTES:
         try:
             chunk = os.read(pipe, 1 << 16)
@@ -233,7 +236,7 @@ def _drain(pipe: int, output: bytearray) -> bool:
 
 
 def leashed(command: Sequence[str]) -> list[str]:
-    """A command that runs another one and ends with this process. To be started by this process, from a thread that
-    lives as long as it does."""
+    """A command that runs another one and ends with this process. It must be started by a thread that lives as long as
+    this process."""
     same_parent = '[ "$PPID" = "$0" ] && exec "$@"'
     return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", same_parent, str(os.getpid()), *command]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the control groups of this process limit (Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/memory.rst and
+"""Limits by the control groups of this process (Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst of version 1). Each group's limit holds for all groups in it."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def _groups(controller: str) -> list[Path]:
 
 
 def are_readable() -> bool:
-    """A kernel without control groups has no such file, and limits nothing by them."""
+    """Returns whether control groups can be read. A kernel without control groups has no such file, and imposes no
+    limits by them."""
     try:
         return bool((PROC / "self/cgroup").read_text(encoding="utf-8", errors="replace").strip())
     except FileNotFoundError:
@@ -35,7 +36,7 @@ def are_readable() -> bool:
 
 
 def quota() -> float | None:
-    """The least quota of all groups, in CPUs."""
+    """Returns the lowest quota of all groups, in CPUs; None without one."""
     limits: list[float] = []
     for group in _groups("cpu"):
         with contextlib.suppress(OSError, ValueError):
@@ -48,8 +49,8 @@ def quota() -> float | None:
 
 
 def weight() -> float:
-    """The least share of all groups, 1 for that of an ordinary one: 100 of cpu.weight, and 1024 of cpu.shares. An idle
-    group (cpu.idle) has 0: it gets what no other group wants."""
+    """Returns the lowest share of all groups, 1 for an ordinary one: 100 of cpu.weight, and 1024 of cpu.shares. An idle
+    group (cpu.idle) has 0: it gets only time that no other group uses."""
     shares = [1.0]
     for group in _groups("cpu"):
         for name, ordinary in (("cpu.weight", 100), ("cpu.shares", 1024)):
@@ -61,7 +62,8 @@ def weight() -> float:
 
 
 def throttled_s() -> float:
-    """How long the group that was stopped longest was stopped: each group counts its own quota's stops."""
+    """Returns the seconds for which the longest-throttled group was stopped: each group counts the stops of its own
+    quota."""
     stopped_s = [0.0]
     for group in _groups("cpu"):
         with contextlib.suppress(OSError, ValueError):
@@ -73,7 +75,7 @@ def throttled_s() -> float:
 
 
 def memory_bytes() -> float:
-    """The least limit of memory of all groups."""
+    """Returns the lowest memory limit of all groups in bytes; infinite without one."""
     limits = [inf]
     for group in _groups("memory"):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):

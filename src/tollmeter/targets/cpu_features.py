@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this CPU has what the code of an ABI requires, by /proc/cpuinfo."""
+"""Checks whether this CPU has the features that an ABI requires, by /proc/cpuinfo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ LEVELS = {
 
 
 def features_in(cpuinfo: str) -> frozenset[str]:
-    """What every CPU of the text has; empty where the text does not say. RISC-V's first word is a letter a feature."""
+    """Returns the features that every CPU of the text has; empty if the text lists none. RISC-V's first word has one
+    letter for each feature."""
     several = []
     for line in set(_LINE.findall(cpuinfo)):
         isa = _RISCV.match(line)
@@ -44,7 +45,8 @@ def _features_here() -> frozenset[str]:
 
 
 def cpu_lack(abi: Abi) -> str | None:
-    """The sentence for what this CPU lacks to run an ABI. None if it lacks nothing, or names no features."""
+    """Returns a sentence on the features that this CPU lacks for an ABI; None if it lacks none, or if its features are
+    unknown."""
     here = _features_here()
     for word in abi.requires if here else ():
         if lacking := sorted(LEVELS.get(word, {word}) - here):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's kernels for guests: downloaded once through apt, never installed.
 
-apt gets folders of its own inside the cache, and the architecture as an option: the system's packages, lists and
-architectures stay as they are, and no root is needed. Signatures are checked against the system's keys."""
+apt uses its own folders inside the cache, and the architecture as an option: the system's packages, lists and
+architectures are unchanged, and root is not needed. Signatures are checked against the system's keys."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _SOURCES = "sources.list"
 
 
 class KernelChoice(NamedTuple):
-    """package: the metapackage that depends on the newest kernel. device_tree: the file's name, or None. installer: how
-    the names of the installer's packages of that kernel end; empty where there are none."""
+    """The kernel package of an architecture. package: the metapackage that depends on the newest kernel. device_tree:
+    the file's name, or None. installer: suffix of the installer's package names of that kernel; empty if there are
+    none."""
 
     architecture: str
     package: str
@@ -38,19 +39,19 @@ class KernelChoice(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What an emulator is given. device_tree is None where the machine describes itself."""
+    """The kernel files of an emulator. device_tree is None if the machine describes itself."""
 
     image: Path
     device_tree: Path | None
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $XDG_CACHE_HOME/tollmeter, or ~/.cache/tollmeter."""
+    """Returns the folder of downloads: $XDG_CACHE_HOME/tollmeter, or ~/.cache/tollmeter."""
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 def cached(choice: KernelChoice) -> Kernel | None:
-    """The kernel, where it was downloaded before."""
+    """The kernel, if it was downloaded before; else None."""
     folder = cache_folder() / "kernels" / choice.package
     tree = folder / choice.device_tree if choice.device_tree else None
     kernel = Kernel(folder / "image", tree)
@@ -58,7 +59,7 @@ def cached(choice: KernelChoice) -> Kernel | None:
 
 
 def fetched(choice: KernelChoice) -> Kernel:
-    """The kernel, downloaded where it is missing. Raises Failure where it cannot be had."""
+    """The kernel, downloaded if missing. Raises Failure if it is not available."""
     if kernel := cached(choice):
         return kernel
     try:
@@ -80,7 +81,8 @@ def fetched(choice: KernelChoice) -> Kernel:
 
 
 def _download(choice: KernelChoice, folder: Path) -> None:
-    """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
+    """Downloads a kernel from the installer's package if there is one: an identical kernel in an eighth of the
+    bytes."""
     state = cache_folder() / f"apt-{choice.architecture}"
     complaint = ""
     for way in (_of_installer, _of_system) if choice.installer else (_of_system,):
@@ -100,8 +102,8 @@ def _download(choice: KernelChoice, folder: Path) -> None:
 
 
 def _of_installer(choice: KernelChoice, state: Path) -> str | None:
-    """The newest kernel's package among those of Debian's installer, which apt does not usually list: they have a
-    component of their own, beside each that the system's sources name."""
+    """Returns the newest kernel package of Debian's installer; None without one. apt does not usually list these
+    packages: they have their own component, next to each that the system's sources name."""
     (state / _SOURCES).unlink(missing_ok=True)
     printed = _apt(choice, state, ["apt-get", "update", "--print-uris"]).stdout
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
@@ -114,14 +116,14 @@ def _of_installer(choice: KernelChoice, state: Path) -> str | None:
 
 
 def _of_system(choice: KernelChoice, state: Path) -> str | None:
-    """What the metapackage depends on, by the system's own sources."""
+    """Returns the dependency of the metapackage, by the system's own sources."""
     (state / _SOURCES).unlink(missing_ok=True)
     _apt(choice, state, ["apt-get", "update"])
     return newest(_apt(choice, state, ["apt-cache", "depends", choice.package]).stdout.split())
 
 
 def newest(names: Iterable[str]) -> str | None:
-    """The kernel's package of the highest version among words of which some are none; None where all are."""
+    """The kernel package of the highest version among these words; None if no word is one."""
     kernels = [name for name in names if re.match(r"(linux|kernel)-image-\d", name)]
     return max(kernels, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
 
@@ -138,7 +140,7 @@ def _apt(
 
 
 def own_lists(state: Path) -> list[str]:
-    """Options of apt for lists of our own in a folder: the system's lists and packages stay as they are."""
+    """Options of apt for our own lists in a folder: the system's lists and packages are unchanged."""
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
@@ -153,7 +155,7 @@ def options_of(settings: Mapping[str, object]) -> list[str]:
 
 
 def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands.CompletedProcess[str]:
-    """Raises Failure (5) where it does not answer; missing: the sentence where there is no apt."""
+    """Raises Failure (5) if it does not answer; missing: the sentence where there is no apt."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         return commands.run(
@@ -169,7 +171,7 @@ def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands
 
 
 def _unpack(package: Path, choice: KernelChoice, folder: Path) -> None:
-    """Takes two files out of the package by their names. Nothing is extracted to a path that it names."""
+    """Extracts two files from the package by their names. No file is extracted to a path that the package names."""
     folder.mkdir(parents=True, exist_ok=True)
     with commands.start("checkout", ["dpkg", "--fsys-tarfile", package], stdout=commands.PIPE) as packed:
         assert packed.stdout
@@ -191,10 +193,11 @@ def _unpack(package: Path, choice: KernelChoice, folder: Path) -> None:
 
 
 def _loadable(image: bytes) -> bytes:
-    """An x86 kernel without its own unpacker, which would take seconds under an emulator; others as they are.
+    """Returns an x86 kernel without its own unpacker, which would take seconds under an emulator; other kernels
+    unchanged.
 
     Linux's documentation, "The Linux/x86 Boot Protocol": setup_sects at 0x1f1, "HdrS" at 0x202, payload_offset and
-    payload_length at 0x248. What is packed there is an ELF executable that an emulator can load (by its PVH note)."""
+    payload_length at 0x248. The payload is an ELF executable that an emulator can load (by its PVH note)."""
     if image[0x202:0x206] != b"HdrS":
         return image
     offset, length = struct.unpack_from("<II", image, 0x248)

@@ -17,15 +17,16 @@ to 2 % of 50 ms may be of the time before, or be missing at the end."""
 
 
 class Package(NamedTuple):
-    """A package's counter. most_uj: at which it begins again from 0."""
+    """A package's counter. most_uj: value at which it wraps to 0."""
 
     counter: Path
     most_uj: int
 
 
 def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
-    """Those whose counters may be read: by root alone on most systems, since they reveal what others compute. Zones of
-    a package's parts are in its own, and `psys` is of the whole platform: neither is added."""
+    """Returns the packages whose counters may be read: by root alone on most systems, since they reveal the
+    computations of other processes. Zones of a package's parts are contained in it, and `psys` is of the whole
+    platform: neither is added."""
     found = []
     for zone in sorted(folder.glob("*")):
         with contextlib.suppress(OSError, ValueError):
@@ -37,7 +38,7 @@ def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
 
 
 def read(several: Sequence[Package]) -> tuple[int, ...]:
-    """Each counter in µJ; UNREADABLE where it no longer can be read."""
+    """Each counter in µJ; UNREADABLE if it can no longer be read."""
     counts = []
     for package in several:
         try:
@@ -48,7 +49,7 @@ def read(several: Sequence[Package]) -> tuple[int, ...]:
 
 
 def taken_uj(several: Sequence[Package], before: Sequence[int], after: Sequence[int]) -> int:
-    """Between two readings less than a round of the counter apart; UNREADABLE where there is none."""
+    """Returns the energy in µJ between two readings less than one wrap of the counter apart; UNREADABLE without one."""
     if not several or UNREADABLE in (*before, *after):
         return UNREADABLE
     rounds = zip(several, before, after, strict=True)

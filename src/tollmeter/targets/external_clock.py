@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A target whose visits are timed by this machine, at the other end of a line: `local+pty`, `local+serial:PATH`.
 
-The probe writes one byte before and behind each batch, and a thread of this process stamps it by the raw monotonic
+The probe writes one byte before and after each batch, and a thread of this process stamps it by the raw monotonic
 clock. A byte may wait for milliseconds in a buffer of the line. protocol/line_marks.py evaluates the stamps.
 
-Lines on which single bytes travel:
-pty                          a pseudo-terminal, a pair that lives as long as the run
+Lines on which single bytes travel: pty                          a pseudo-terminal, a pair that lives as long as the run
 serial:PATH                  a port whose two ends are one: a plug that leads back, or one port seen from both sides
 serial:PATH@BAUD:OTHER       this end at so many baud, and the path of the end that the target writes to"""
 
@@ -47,7 +46,7 @@ _PRIORITY = 2
 
 
 class Pty:
-    """A pseudo-terminal; its far end stays open, so that no reader meets an end of file between two visits. name: as it
+    """A pseudo-terminal; its far end stays open, so that no reader sees an end of file between two visits. name: as it
     was requested. far_end: the path that a probe writes to."""
 
     def __init__(self) -> None:
@@ -61,13 +60,13 @@ class Pty:
         return self._near
 
     def take(self, most: int = CHUNK) -> bytes:
-        """The bytes that have come; empty where none have, or the other end is closed."""
+        """Returns the bytes that have arrived; empty if there are none, or if the other end is closed."""
         with contextlib.suppress(OSError):
             return os.read(self._near, most)
         return b""
 
     def forget(self) -> None:
-        """Whatever came before now is no answer."""
+        """Discards bytes that arrived before this call."""
         while self.take():
             continue
 
@@ -77,7 +76,7 @@ class Pty:
 
 
 class Port:
-    """A serial port at eight bits without parity, with the methods of Pty. Raises Failure where it cannot be opened."""
+    """A serial port at eight bits without parity, with the methods of Pty. Raises Failure if it cannot be opened."""
 
     def __init__(self, words: str) -> None:
         self.name = f"serial:{words}"
@@ -101,7 +100,7 @@ class Port:
         return b""
 
     def put(self, content: bytes) -> None:
-        """Raises Failure where the line takes nothing."""
+        """Writes to the line. Raises Failure if the line accepts no bytes."""
         import serial
 
         try:
@@ -121,7 +120,7 @@ ClockLine = Pty | Port
 
 
 def parts_of(words: str) -> tuple[str, int, str]:
-    """Path, baud and the far end's path of `PATH[@BAUD][:OTHER]`. Raises Failure."""
+    """Returns path, baud rate and far end's path of `PATH[@BAUD][:OTHER]`. Raises Failure."""
     near, _, far = words.partition(":")
     path, _, baud = near.partition("@")
     if not path or not (baud or str(USUAL_BAUD)).isdigit():
@@ -130,7 +129,7 @@ def parts_of(words: str) -> tuple[str, int, str]:
 
 
 def check_line(words: str) -> None:
-    """Raises Failure for what is no line."""
+    """Raises Failure if the words name no line."""
     kind, _, rest = words.partition(":")
     if kind == "serial":
         parts_of(rest)
@@ -153,7 +152,7 @@ def _why(error: Exception) -> str:
 
 
 class ExternalClock:
-    """Implements targets.Target around another. name: the other's, `+` and the line's."""
+    """A target around another target, timed by a line. name: the other's, `+` and the line's."""
 
     def __init__(self, name: str, inner: Target, line: ClockLine) -> None:
         self.name = name
@@ -190,8 +189,9 @@ class ExternalClock:
 def timed_over(
     line: str, visit: Visit, revision: int, attempt: Callable[[Visit], tuple[bytes, Sequence[Stamp]]]
 ) -> bytes:
-    """The visit's stream in the line's time: of the first of three attempts whose stamps give the rate of the target's
-    clock. Each attempt is longer than the one before, so that the delays of its marks are a smaller part of it."""
+    """Returns the visit's stream in the line's time, of the first of three attempts whose stamps give the rate of the
+    target's clock. Each attempt is longer than the previous one, so that the delays of its marks are a smaller part
+    of it."""
     sentence = ""
     samples = max(visit.samples, _SAMPLES)
     for whole_ns in _VISITS_NS:
@@ -213,7 +213,8 @@ def timed_over(
 
 @contextmanager
 def stamping(line: ClockLine) -> Iterator[list[Stamp]]:
-    """Stamps whatever comes while the block runs, and for a moment after it. Raises Failure where the line is gone."""
+    """Stamps all bytes that arrive while the block runs, and for a moment after it. Raises Failure if the line
+    is gone."""
     stamps: list[Stamp] = []
     line.forget()
     stop, wake = os.pipe()
@@ -228,7 +229,8 @@ def stamping(line: ClockLine) -> Iterator[list[Stamp]]:
 
 
 def _stamp(line: ClockLine, stop: int, stamps: list[Stamp]) -> None:
-    """Sleeps until a byte comes. Once the block has ended, until none has come for a while."""
+    """Stamps bytes as they arrive, sleeping between them. After the block has ended, it continues until no byte arrives
+    for a while."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))  # of this thread: it is to wake at once
     watched, last_s = [line.fileno(), stop], None

@@ -41,17 +41,17 @@ _ELF_32, _ELF_32_BITS, _X86_64 = 1, 32, 62
 
 
 def native_command(executable: str | Path) -> list[str]:
-    """The words that start it here."""
+    """The command line that starts an executable on this machine."""
     return [str(_LOADER), str(executable)] if is_loaded(str(executable)) else [str(executable)]
 
 
 def is_loader_for(abi: Abi) -> bool:
-    """Whether the loader starts executables of an ABI here."""
+    """Returns whether the loader starts executables of an ABI here."""
     return _is_x32(abi) and serves_x32()
 
 
 def is_run_here(abi: Abi) -> bool:
-    """Whether this CPU runs it, and the kernel or the loader starts it."""
+    """Returns whether this CPU runs it, and the kernel or the loader starts it."""
     is_started = not _is_x32(abi) or has_x32() or serves_x32()
     return platform.machine() in abi.runs_on and is_started and cpu_lack(abi) is None
 
@@ -62,7 +62,7 @@ def _is_x32(abi: Abi) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_loaded(executable: str) -> bool:
-    """Whether the kernel does not start it, and the loader does."""
+    """Returns whether the kernel does not start it, and the loader does."""
     try:
         with Path(executable).open("rb") as file:
             head = file.read(20)
@@ -74,14 +74,14 @@ def is_loaded(executable: str) -> bool:
 
 @lru_cache(maxsize=1)
 def has_x32() -> bool:
-    """Whether this kernel runs x32 by itself."""
+    """Returns whether this kernel runs x32 by itself."""
     is_x86 = platform.machine() == "x86_64"
     return is_x86 and ctypes.CDLL(None).syscall(ctypes.c_long(_X32_GETPID)) == os.getpid()
 
 
 @lru_cache(maxsize=1)
 def serves_x32() -> bool:
-    """Whether this kernel has no x32, and has what the loader needs."""
+    """Returns whether this kernel has no x32 ABI, and has the features that the loader needs."""
     if platform.machine() != "x86_64" or has_x32():
         return False
     return bool(ctypes.CDLL(None).prctl(_PR_SET_SYSCALL_USER_DISPATCH, _OFF, 0, 0, 0) == 0)
@@ -99,7 +99,7 @@ LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 
 
 class _Worker(NamedTuple):
-    """A process with the seed of its layout and the memory that it holds."""
+    """A process with the seed of its layout and its memory in bytes."""
 
     child: Child
     seed: int
@@ -107,7 +107,7 @@ class _Worker(NamedTuple):
 
 
 class WorkerPool:
-    """Waiting processes by layout, those that have waited longest first."""
+    """Waiting processes by layout, the longest waiting first."""
 
     def __init__(self) -> None:
         self._waiting: dict[LayoutKey, _Worker] = {}
@@ -116,7 +116,8 @@ class WorkerPool:
         return key in self._waiting
 
     def get(self, key: LayoutKey, seed: int) -> Child | None:
-        """The process of this layout, which leaves the pool. A process with another seed ends: its layout is over."""
+        """The process of this layout, which leaves the pool. A process with another seed ends, since its layout is
+        obsolete."""
         worker = self._waiting.pop(key, None)
         if worker and worker.seed != seed:
             worker.child.end()
@@ -124,8 +125,8 @@ class WorkerPool:
         return worker.child if worker else None
 
     def put(self, key: LayoutKey, seed: int, child: Child) -> None:
-        """Keeps a process for the next visit of its layout. Those that have waited longest end where all together hold
-        too much."""
+        """Keeps a process for the next visit of its layout. The longest waiting processes end if all together use too
+        much memory."""
         own = child.resident_bytes()
         most = _MOST_HELD * _memory_bytes() - own
         held = sum(other.bytes for other in self._waiting.values())
@@ -145,7 +146,7 @@ class WorkerPool:
 
 
 def _most_workers() -> int:
-    """As many as this process may hold pipes of; 1 where the system does not report the limit."""
+    """Returns the number of workers whose pipes this process may hold; 1 if the system does not report the limit."""
     try:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:
@@ -155,7 +156,7 @@ def _most_workers() -> int:
 
 @cache
 def _memory_bytes() -> float:
-    """Of the machine, or of a control group that may use less."""
+    """Returns the memory in bytes of the machine, or of a control group with a lower limit."""
     return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), control_groups.memory_bytes())
 
 
@@ -167,7 +168,7 @@ def _usual_s(visit: Visit) -> float:
 
 
 class Local(Asking):
-    """Implements targets.Target. One resident process serves all visits of a layout. pool: those that wait."""
+    """A target for this machine. One resident process serves all visits of a layout. pool: the waiting processes."""
 
     name: str = "local"
     keeps_residents = True
@@ -189,8 +190,8 @@ class Local(Asking):
         return closed(ended.output, visit, revision, trouble_of_visit(ended, asked, _usual_s(asked)))
 
     def _visited(self, executable: str, visit: Visit) -> tuple[Ended, Visit]:
-        """The visit, by the resident process of its layout if there is one; a target that counts has a process for each
-        visit. Returns the visit as it was requested too: the time of the set-up is no longer left of its budget."""
+        """The visit, by the resident process of its layout if there is one; a counting target has a process for each
+        visit. Also returns the visit as requested, whose remaining budget excludes the set-up time."""
         began = time.monotonic()
         if visit.forks and self.keeps_residents:
             return self._forked(executable, visit), visit
@@ -214,7 +215,7 @@ class Local(Asking):
         return ended or child.finish(limit_s), visit
 
     def _forked(self, executable: str, visit: Visit) -> Ended:
-        """The visit by a child of the process that makes all such visits of this executable."""
+        """Returns the visit of a child of the process that makes all forked visits of this executable."""
         limit_s, ended = patience_s(visit, _usual_s(visit)), None
         while ended is None:
             child = self._forking.get(executable)
@@ -230,8 +231,8 @@ class Local(Asking):
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
-        """A probe that is interrupted during its set-up takes no sample. If it ends of the signal before its handler is
-        installed, a process replaces it and is interrupted as well."""
+        """Makes a visit interruptible. A probe that is interrupted during its set-up takes no sample. If the signal
+        ends it before its handler is installed, another process replaces it and is interrupted as well."""
         self._child = child
         if self._is_asked_to_stop:
             child.signal(signal.SIGINT)
@@ -241,7 +242,7 @@ class Local(Asking):
             self._child = None
 
     def _started(self, executable: str) -> Child:
-        """Raises OSError where it cannot be started."""
+        """Raises OSError if it cannot be started."""
         return Child(self._command(executable, ("--stay",)), listens=True)
 
     def close(self) -> None:

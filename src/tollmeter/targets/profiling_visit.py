@@ -33,7 +33,7 @@ _until_s = [inf]
 
 @contextlib.contextmanager
 def ending_at(until_s: float) -> Iterator[None]:
-    """While entered no process of this file lasts beyond these monotonic seconds."""
+    """Limits every process of this module to these monotonic seconds while entered."""
     before, _until_s[0] = _until_s[0], until_s
     try:
         yield
@@ -46,7 +46,7 @@ def _finished(child: Child, limit_s: float) -> Ended:
 
 
 class ProfileRequest(NamedTuple):
-    """by_signal: without the kernel's sampler."""
+    """A request for a profile. by_signal: without the kernel's sampler."""
 
     ms: int
     by_signal: bool = False
@@ -56,14 +56,15 @@ class ProfileRequest(NamedTuple):
 
 
 class ProfiledVisit(NamedTuple):
-    """counted: executions by address, of an emulator."""
+    """A profiled visit. counted: executions by address, from an emulator."""
 
     ended: Ended
     counted: dict[int, int]
 
 
 def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> ProfiledVisit:
-    """emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
+    """Returns a profiled visit. emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError
+    if not started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
@@ -85,8 +86,9 @@ def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulato
 def beside_counter(
     place: str, command: Sequence[str], asked: str, *, plugin: str, output: str, limit_s: float
 ) -> tuple[Ended, str]:
-    """A visit under the counter and a plugin that observes while the counter's gate is open, and what the plugin wrote.
-    plugin: its path in build/emulator, and its arguments. output: the argument that names its file. Raises Failure."""
+    """Runs a visit under the counter and a plugin that observes while the counter's gate is open, and returns the
+    plugin's output. plugin: its path in build/emulator, and its arguments. output: the argument that names its file.
+    Raises Failure."""
     program = emulator_here(place)
     held = scratch("toll-profile-")
     try:
@@ -105,14 +107,15 @@ def beside_counter(
 
 
 class MeasuredDistances(NamedTuple):
-    """loads: by size in bytes, how many timed loads a prefetcher would foresee, and how many others."""
+    """The stack distances of a visit. loads: by size in bytes, the number of timed loads that a prefetcher could
+    predict, and of the others."""
 
     ended: Ended
     loads: tuple[tuple[float, int, int], ...]
 
 
 class ModelledMisses(NamedTuple):
-    """Of the timed part: lines that were fetched, and how often the cache was flushed."""
+    """The misses of the timed part: fetched lines, and flushes of the cache."""
 
     ended: Ended
     misses: int
@@ -140,7 +143,7 @@ def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel
 
 
 def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> tuple[Ended, str]:
-    """As `beside_counter`. Raises Failure (6) where the target reports no addresses."""
+    """Returns the result of `beside_counter`. Raises Failure (6) if the target reports no addresses."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} does not report addresses: qemu-user does", 6)

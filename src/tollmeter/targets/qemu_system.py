@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emulated machines: a Linux guest with Debian's kernel and our own process 1 (emulator/init.c), or a board with
-nothing but our supervisor (probes/runtime/bare). The probes stand in the first file system, and
-both speak the same few words.
+"""Emulated machines: a Linux guest with Debian's kernel and our own process 1 (emulator/init.c), or a board with only
+our supervisor (probes/runtime/bare). The probes are in the first file system, and both use one command protocol.
 
-Where this machine's own CPU can run a guest (targets/boards.py), it does, and the guest's time is the hardware's. Else
-its clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction (Board.shift: more), the
-kernel's own included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a
-real machine's time. Faults and the resident set are a real kernel's, though, and are what they would be.
+If this machine's own CPU can run a guest (targets/boards.py), the guest's time is the hardware's. Otherwise its clock
+is virtual: `-icount shift=0,sleep=off` advances it by one nanosecond for each instruction (Board.shift: more),
+including the kernel's, and skips idle time. This time is repeatable but models no cache and no pipeline, so it never
+represents a real machine's time. Faults and the resident set are those of a real kernel.
 
 A guest is booted when it is first needed, sleeps between visits, and dies with this process."""
 
@@ -66,18 +65,19 @@ _LONGEST_MARK = 256
 
 
 class Gone(Exception):
-    """The process ended during a request, or printed more than the limit: the reason, and what had come until then."""
+    """An error: the process ended during a request, or printed more than the limit. It contains the reason, and the
+    output until then."""
 
 
 class Slow(Gone):
-    """No mark within the limit."""
+    """An error: no mark arrived within the limit."""
 
 
 class Wire:
-    """A process that answers on one wire, again and again: lines go in, bytes come out until a mark. What comes back is
-    bytes of a guest, believed in nothing but the mark.
+    """A process that answers requests on one serial line: it reads a line and writes bytes until a mark. The bytes come
+    from a guest and are untrusted, except for the mark.
 
-    Raises OSError where the process cannot be started. It dies with this process, whatever that one died of."""
+    Raises OSError if the process cannot be started. It ends when this process ends for any reason."""
 
     def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
         with output.open("wb") as log:
@@ -105,7 +105,7 @@ class Wire:
         return self._process.poll() is None
 
     def send(self, line: str) -> None:
-        """Safe inside a signal handler: a line is shorter than what a pipe takes whole."""
+        """Writes a line. Safe inside a signal handler: a pipe writes a line of this length atomically."""
         with contextlib.suppress(OSError):
             self._in.write(line.encode() + b"\n")
 
@@ -161,7 +161,7 @@ class Wire:
 class Guest(Asking):
     """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its files while it lives.
 
-    Raises Failure where the board is not known or its emulator is not here."""
+    Raises Failure if the board is not known or its emulator is not here."""
 
     def __init__(self, name: str, emulator: Path) -> None:
         self.name = name
@@ -185,7 +185,7 @@ class Guest(Asking):
     # ---- what a target offers ------------------------------------------------------------------------------------
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Packs what will be run, so that one boot is enough, and boots: no visit is to pay for that."""
+        """Packs the executables, so that one boot suffices, and boots, so that no visit includes the boot time."""
         new = [executable for executable in dict.fromkeys(executables) if executable not in self._packed]
         for executable in new:
             # Names of one length, since the contents of the stack shift the alignment of what a probe measures.
@@ -207,7 +207,7 @@ class Guest(Asking):
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
 
     def _fitted(self, executable: str, visit: Visit) -> Visit:
-        """For the guest's only CPU, which is one of this machine's where that runs it."""
+        """Returns the visit for the guest's only CPU, which is one of this machine's under KVM."""
         wire = self._ready_for(executable, patience_s(visit, BOOT_S))
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
         if self._by_hardware:
@@ -222,7 +222,7 @@ class Guest(Asking):
         return msgspec.structs.replace(here, samples=min(visit.samples, _SAMPLES_OF_KERNEL), sample_ns=sample_ns)
 
     def _usual_s(self, visit: Visit) -> float:
-        """Within which a visit ends here."""
+        """Returns the seconds within which a visit usually ends on this target."""
         slowness = 1.0 if self._by_hardware else _SLOWNESS
         return visit.deadline_ms / 1000 * slowness + _GRACE_S
 
@@ -242,7 +242,7 @@ class Guest(Asking):
         return self._finish(executable, [option], self.asking_s * _SLOWNESS)
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Raises OSError where the executable cannot be read or started, Failure where there is no guest."""
+        """Raises OSError if the executable cannot be read or started, Failure if there is no guest."""
         wire = self._ready_for(executable)
         wire.send(" ".join([self._packed[executable], *arguments]))
         self._asked = True
@@ -260,7 +260,7 @@ class Guest(Asking):
             wire.sleep()
 
     def _ready_for(self, executable: str, limit_s: float = inf) -> Wire:
-        """A guest that is awake and has the executable."""
+        """A running guest that has the executable."""
         if executable not in self._packed:
             Path(executable).stat()
             # With all executables of its folder, which later visits of this guest may request.
@@ -271,7 +271,7 @@ class Guest(Asking):
     # ---- the machine -----------------------------------------------------------------------------------------------
 
     def _awake(self, limit_s: float = inf) -> Wire:
-        """The guest, booted where there is none. One that would not boot is not tried again for each visit."""
+        """The guest, booted if it is not running. A guest that failed to boot is not booted again for each visit."""
         if self._lost:
             raise self._lost
         if self._wire and self._wire.alive:
@@ -285,8 +285,8 @@ class Guest(Asking):
         return self._wire
 
     def _boot(self, limit_s: float) -> Wire:
-        """Boots on the CPU itself where it can; where that fails, under an emulator from then on. A guest that came up
-        is never replaced by the other kind: the two have different clocks."""
+        """Boots by KVM if possible; if that fails, by emulation from then on. A guest that booted is never replaced by
+        the other kind, since the two have different clocks."""
         if self._by_hardware:
             try:
                 return self._booted(_BY_HARDWARE, BOOT_BY_HARDWARE_S, limit_s)
@@ -300,7 +300,7 @@ class Guest(Asking):
         return ("-icount", f"shift={self._board.shift},sleep=off")
 
     def _booted(self, clock: Sequence[str], usual_s: float, limit_s: float) -> Wire:
-        """Raises Failure: 5 where it does not boot, 1 where the budget left less than the usual time for it."""
+        """Raises Failure: 5 if it does not boot, 1 if the budget left less than the usual time for it."""
         kernel = self._kernel()
         began = time.monotonic()
         first_files = self.scratch / "initramfs"
@@ -360,8 +360,8 @@ _FOLDER, _PROGRAM = 0o040755, 0o100755
 
 
 def archive(programs: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
-    """A cpio archive (newc) of executables by their absolute path, with every folder on the way to one, and others
-    that are to be there."""
+    """Returns a cpio archive (newc) of executables by their absolute path, with all parent folders, and further
+    folders."""
     parents = {f"{parent}".strip("/") for path in programs for parent in Path(path).parents}
     needed = (parents | {folder.strip("/") for folder in folders}) - {""}
     entries = [(folder, _FOLDER, b"") for folder in sorted(needed)]

@@ -2,8 +2,8 @@
 """This machine's kernel under an emulated CPU: instructions of the program alone, counted exactly.
 
 Time under an emulator is unrelated to the CPU that it emulates, and the resident set, faults and switches are the
-emulator's own. So the clock here is a count: of every instruction that the program executes, its libraries' included,
-and of nothing that its kernel does. The same visit gives the same counts, exactly."""
+emulator's own. So this target's clock is a count of every instruction that the program and its libraries execute,
+without the kernel's. A repeated visit gives exactly equal counts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _COUNTER_BYTES = 65536
 
 
 def emulator_of(place: str) -> str | None:
-    """Where the emulator of ARCH or ARCH:CPU, as QEMU names them, is installed."""
+    """Returns the path of the installed emulator of ARCH or ARCH:CPU, as QEMU names them; None without one."""
     named = re.fullmatch(r"([a-z0-9_]{1,32})(:[A-Za-z0-9_.+-]{1,64})?", place)
     return shutil.which(f"qemu-{named[1]}") if named else None
 
 
 def lack(place: str) -> Lack | None:
-    """Why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would."""
+    """Returns why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would."""
     architecture = place.partition(":")[0]
     from elftools.common.exceptions import ELFError  # most starts do without this library
     from elftools.elf.elffile import ELFFile
@@ -56,7 +56,8 @@ def lack(place: str) -> Lack | None:
 
 
 def emulator_here(place: str) -> list[str]:
-    """The emulator and its CPU, by default QEMU's own choice. Raises Failure where there is none that loads plugins."""
+    """The emulator and its CPU, by default QEMU's own choice. Raises Failure if none is installed that loads
+    plugins."""
     if missing := lack(place):
         mend = f", or is not an emulator of {PACKAGE}: {install_line(missing.packages)}" if missing.packages else ""
         raise Failure(f"{missing.reason}{mend}", 5)
@@ -67,7 +68,7 @@ def emulator_here(place: str) -> list[str]:
 class QemuUser(Local):
     """Implements targets.Target for one architecture, or one of its CPUs. plugin: build/emulator/count.so.
 
-    Raises Failure where there is no emulator for it, or no plugin."""
+    Raises Failure if there is no emulator for it, or no plugin."""
 
     keeps_residents = False
 
@@ -86,7 +87,8 @@ class QemuUser(Local):
         self._held.close()
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
-        """The emulator prints in words what a kernel reports by refusing to start an executable."""
+        """Returns the end of the process. The emulator prints in words a failure that a kernel reports by refusing to
+        start an executable."""
         ended = super()._finish(command, limit_s)
         if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
             raise OSError(errno.ENOEXEC, "another architecture's")

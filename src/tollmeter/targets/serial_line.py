@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board at the end of a serial line, with the protocol of guests: a line goes there with a program and its arguments,
-records come back, and then how it ended (emulator/init.c).
+"""A board at the end of a serial line, with the protocol of guests: a line with a program and its arguments is sent,
+and records and the exit status are received (emulator/init.c).
 
 The line may lose, duplicate and insert bytes. Records are found by their checksums, and the end by its words or by a
 whole stream. A visit whose records did not all arrive is requested again: no stream is assembled from two.
 
-Where this machine is the board's clock, the probe marks its batches on the same line, by bytes that no text has: they
-are stamped as they arrive, and removed."""
+If this machine is the board's clock, the probe marks its batches on that line, by bytes that no text contains: they are
+stamped as they arrive, and removed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _ITS_OUTPUT = "-"
 
 
 class SerialLine(Asking):
-    """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there.
+    """A target for a board. Programs on the board are named /ABI/FAMILY.NAME.
 
-    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again."""
+    timed: this machine is the clock, over the line; the target's name is then the line's, `+`, and the line's again."""
 
     def __init__(self, name: str, timed: bool = False) -> None:
         self.name = name
@@ -83,7 +83,8 @@ class SerialLine(Asking):
         return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
-        """The first whole of three attempts, or the last. Raises OSError if not started, Failure if no answer."""
+        """The first complete answer of three attempts, or the last answer. Raises OSError if not started, Failure if
+        there is no answer."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):
@@ -101,7 +102,8 @@ class SerialLine(Asking):
         return ended
 
     def _answer(self, limit_s: float) -> Ended:
-        """Raises OSError where the board could not start the program, Failure where nothing came."""
+        """Returns the board's answer. Raises OSError if the board could not start the program, Failure if no answer
+        arrived."""
         output, deadline = bytearray(), time.monotonic() + limit_s
         while len(output) <= _MOST_BYTES:
             if end := _ENDED.search(output):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Slurm's own commands say of nodes and jobs, and the submission of one. No accounting database is needed."""
+"""Nodes, jobs and submission by Slurm's own commands. No accounting database is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _NODE_FIELDS, _JOB_FIELDS = "%N|%T|%P|%E", "%i|%T|%n|%N|%r"
 
 
 class Node(NamedTuple):
-    """state: as sinfo prints it, `down*` included. reason: that an administrator or Slurm gave; empty for none."""
+    """A node of Slurm. state: as sinfo prints it, including `down*`. reason: given by an administrator or Slurm; empty
+    for none."""
 
     name: str
     state: str
@@ -24,7 +25,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """node: on which it runs, or which it waits for."""
+    """A job of Slurm. node: on which it runs, or for which it waits."""
 
     number: int
     state: str
@@ -33,7 +34,8 @@ class Job(NamedTuple):
 
 
 def nodes(partition: str | None, names: str | None = None) -> list[Node]:
-    """Of a partition, or Slurm's default; names: a list such as node[1-3]. Raises Failure (5) if Slurm is silent."""
+    """Returns the nodes of a partition, or of Slurm's default; names: a list such as node[1-3]. Raises Failure (5) if
+    Slurm does not answer."""
     chosen = [*(["-p", partition] if partition else []), *(["-n", names] if names else [])]
     rows = _rows(_asked(["sinfo", "-h", "-N", "-o", _NODE_FIELDS, *chosen]), 4)
     default = [row for row in rows if row[2].endswith("*")] if not partition and not names else []
@@ -48,12 +50,12 @@ def partitions() -> list[str]:
 
 
 def host_names(names: str) -> list[str]:
-    """node[1-3],other as single names. Raises Failure (2) with Slurm's message."""
+    """Returns a list such as node[1-3],other as single names. Raises Failure (2) with Slurm's message."""
     return list(dict.fromkeys(_asked(["scontrol", "show", "hostnames", names], exit_code=2).split()))
 
 
 def jobs(name: str) -> list[Job]:
-    """With this name, ended ones included as long as the controller remembers them, the newest last."""
+    """Returns jobs with this name, the newest last, including ended jobs that the controller remembers."""
     rows = _rows(_asked(["squeue", "-h", "-a", "-t", "all", "-n", name, "-o", _JOB_FIELDS]), 5)
     by_id = [
         Job(int(number), state, on or asked, reason) for number, state, asked, on, reason in rows if number.isdigit()
@@ -67,7 +69,7 @@ def submitted(script: str, words: Sequence[str] = ()) -> str:
 
 
 def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> str:
-    """exit_code: of the Failure where the command refuses."""
+    """Returns the output of a Slurm command. exit_code: of the Failure if the command fails."""
     if shutil.which(words[0]) is None:
         raise Failure(f"there is no Slurm here: {words[0]} is not installed", 5)
     try:

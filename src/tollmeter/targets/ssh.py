@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another machine, over OpenSSH. It needs nothing but sh and /proc: a probe is one static executable, copied into a
-folder of its own, run there, and removed with the folder.
+"""Another machine, over OpenSSH. It needs only sh and /proc: a probe is one static executable, copied into a folder,
+run there, and removed with the folder.
 
-What a probe prints goes into a file there and comes over when it has ended: nothing crosses the network while it
-measures, and a companion that it left behind holds up nothing.
+A probe's output is written to a file there and transferred after the probe has ended: the network is idle during
+measuring, and a companion that still runs does not block the transfer.
 
 Many commands share one connection (ControlMaster), with keys, jump hosts and names from the user's own configuration.
-It never prompts: where ssh would ask, it fails with a sentence. It belongs to a process that ends with this one."""
+It never prompts: if ssh would prompt, it fails with a sentence. The connection's process ends with this one."""
 
 from __future__ import annotations
 
@@ -72,13 +72,14 @@ _SENTENCES = (
 
 
 def check_host(name: str) -> None:
-    """Raises Failure for what is no host's name, or could be taken for an option."""
+    """Raises Failure if the name is not a host's name, or could be parsed as an option."""
     if not _HOST.fullmatch(name):
         raise Failure(f"{clean(name)!r} is not a host name: expected a letter or digit first, and no blank")
 
 
 class Connection:
-    """options: more words for ssh, before the host's name. Raises Failure for a name that is no host's."""
+    """A connection to a host. options: further arguments for ssh, before the host's name. Raises Failure for an invalid
+    host name."""
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         check_host(host)
@@ -99,7 +100,7 @@ class Connection:
         return self._master is not None and self._master.poll() is None
 
     def open(self) -> None:
-        """Connects where there is no connection. Raises Failure with ssh's error."""
+        """Connects unless connected. Raises Failure with ssh's error."""
         if self.is_open:
             return
         alive = ["-o", f"ConnectTimeout={_CONNECT_S}", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
@@ -129,7 +130,7 @@ class Connection:
         return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
 
     def run(self, script: str, given: bytes, limit_s: float) -> commands.CompletedProcess[bytes]:
-        """Raises Failure where the connection is lost or the limit passes."""
+        """Raises Failure if the connection is lost or the limit passes."""
         self.open()
         try:
             done = commands.run(
@@ -143,8 +144,8 @@ class Connection:
         return done
 
     def lost(self, output: bytes) -> Failure:
-        """The error that ssh printed, as a sentence. The connection is closed: its master closes its socket a moment
-        before its end can be seen, and the next command would meet that socket."""
+        """Returns the error that ssh printed, as a sentence, and closes the connection: its master closes its socket a
+        moment before its end is visible, and the next command would use that socket."""
         self._end()
         text = output.decode(errors="replace")
         known = next((sentence for sign, sentence in _SENTENCES if sign in text), None)
@@ -202,7 +203,7 @@ _CLOSE = f': > "$folder"/closed; {_END}'
 
 
 class Ssh(Asking):
-    """Implements targets.Target for one host. options: more words for ssh. Raises Failure for what is no host."""
+    """A target for one host. options: further arguments for ssh. Raises Failure for an invalid host name."""
 
     asking_s = 30.0
 
@@ -233,29 +234,29 @@ class Ssh(Asking):
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, usual_s))
 
     def interrupt(self) -> None:
-        """Over the open connection: a signal to ssh would end it, and not reach the probe."""
+        """Interrupts the probe over the open connection: a signal to ssh would end ssh, and not reach the probe."""
         if self._child and self._held:
             command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
             nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), commands.DEVNULL)
             self._asking.append(commands.start("typed", command, **nowhere))
 
     def serve(self, executable: str) -> commands.Popen[bytes]:
-        """Starts a probe there as the other end of a network, for as long as its standard input is open. It says two
-        lines: this machine's address, and its ports. Raises Failure where it cannot be started."""
+        """Starts a probe on the host as the other end of a network, while its standard input is open. It prints two
+        lines: the host's address, and its ports. Raises Failure if it cannot be started."""
         script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
         command = self._connection.command(script)
         return commands.start("typed", command, env=self._connection.environment, start_new_session=True, **pipes)
 
     def with_copy(self, executable: str, script: str) -> commands.CompletedProcess[bytes]:
-        """Runs a script there, for a day at most; "$copy" is the executable's copy. Raises Failure where the other
-        machine cannot be reached, or cannot run it."""
+        """Runs a script on the host, for at most a day; "$copy" is the executable's copy. Raises Failure if the host
+        cannot be reached, or cannot run it."""
         there = self._copy_of(executable)
         text = _WITH_COPY.format(folder=shlex.quote(f"{Path(there).parent}"), there=shlex.quote(there), script=script)
         return self._connection.run(text, b"", _A_DAY_S)
 
     def architecture(self) -> str:
-        """As `uname -m` says it there. Raises Failure where it cannot be reached."""
+        """Returns the host's architecture by `uname -m`. Raises Failure if it cannot be reached."""
         return str(clean(self._connection.run("uname -m", b"", self.asking_s).stdout.decode(errors="replace"))).strip()
 
     def close(self) -> None:
@@ -265,7 +266,7 @@ class Ssh(Asking):
         self._connection.close()
 
     def _forget(self) -> None:
-        """Lets the folder go, and what is in it."""
+        """Removes the folder on the host."""
         self._copied.clear()
         if self._held:
             self._held.close()
@@ -280,7 +281,8 @@ class Ssh(Asking):
         return ended
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Raises Failure where the other machine cannot be reached, written to, or cannot run it."""
+        """Returns the end of the process. Raises Failure if the host cannot be reached, written to, or cannot
+        run it."""
         there = self._copy_of(executable)
         folder = Path(there).parent
         script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *arguments]))
@@ -320,7 +322,7 @@ class Ssh(Asking):
         return self._copied[executable]
 
     def _there(self) -> TemporaryFolder:
-        """The folder, made anew where the connection was lost: it went with that."""
+        """The folder on the host, created anew if the connection was lost, which removes it."""
         if self._held and self._held.held and self._connection.is_open:
             return self._held
         self._forget()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that is removed when this process ends, however it ends, here or on another machine.
+"""A folder that is removed when this process ends for any reason, on this machine or on another.
 
-A shell makes it, prints its path, and reads its standard input, which costs nothing and ends with this process: the
-kernel closes the pipes of a killed process, and sshd those of a lost connection. Then the shell removes the folder."""
+A shell creates the folder, prints its path, and reads its standard input, which uses no CPU time and ends with this
+process: the kernel closes the pipes of a killed process, and sshd those of a lost connection. Then the shell removes
+the folder."""
 
 from __future__ import annotations
 
@@ -26,14 +27,15 @@ _REMOVE = """for attempt in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; do
 
 
 def folder_script(template: str, before_removal: str = "") -> str:
-    """template: for mktemp, as sh expands it. before_removal: further commands, which may use $folder."""
+    """Returns the script of a temporary folder. template: for mktemp, as sh expands it. before_removal: further
+    commands, which may use $folder."""
     return f"""trap '' HUP INT TERM PIPE; folder=$(mktemp -d {template}) || exit 1; printf '%s\\n' "$folder"
 read -r nothing; {before_removal}
 {_REMOVE}"""
 
 
 class TemporaryFolder:
-    """path: the folder. Raises Failure with the command's output where it cannot be made."""
+    """A temporary folder. path: its path. Raises Failure with the command's output if it cannot be created."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class TemporaryFolder:
 def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
     """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
 
-    Raises Failure where it cannot be made."""
+    Raises Failure if it cannot be made."""
     parent = os.environ.get("TMPDIR") or _USUAL
     template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
     try:

@@ -24,18 +24,18 @@ Output = Literal["n", "m", "p", "i", "f"]
 
 
 class Words(NamedTuple):
-    """One command. path: what is executed; words: as it sees them, its name first."""
+    """The words of one command. path: the executed file; words: its arguments, its name first."""
 
     path: str
     words: tuple[str, ...]
 
 
 class Ran(NamedTuple):
-    """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
-    reports it. output_hash: 0 where the output was not read. held_pipe: inode of the output's pipe if another process
-    kept it open after the command ended, else 0. counts: of the events that were to be counted;
-    below 0 the error for which one could not be. stderr: the end of its standard error, if it failed.
-    energy_uj: that all packages of the machine took meanwhile; below 0 where that cannot be read."""
+    """One execution of a command, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was.
+    status: as wait(2) reports it. output_hash: 0 if the output was not read. held_pipe: inode of the output's
+    pipe if another process kept it open after the command ended, else 0. counts: of the requested events; a negative
+    value is the error of an event that could not be counted. stderr: end of its standard error, if it failed.
+    energy_uj: energy of all packages of the machine during the run, µJ; negative if it cannot be read."""
 
     error: int
     status: int
@@ -63,12 +63,12 @@ class Ran(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 128 and the number of a signal."""
+        """Returns the exit code as a shell reports it: 128 plus the number of a signal."""
         return 128 + os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else os.WEXITSTATUS(self.status)
 
     @property
     def failure(self) -> str:
-        """How it failed; empty where it did not."""
+        """Returns how it failed; empty if it did not."""
         return why_failed(self.error, self.status, self.wall_ns, self.stderr)
 
 
@@ -77,7 +77,7 @@ _FIELDS = Ran._fields.index("stderr")
 
 
 def why_failed(error: int, status: int, wall_ns: int, stderr: str) -> str:
-    """How a run failed, by the fields of `Ran`; empty where it did not."""
+    """Returns how a run failed, by the fields of `Ran`; empty if it did not."""
     if error == errno.ETIMEDOUT:
         return f"it was ended after {wall_ns / 1e9:.3g} s, the limit of one run"
     if error:
@@ -91,7 +91,7 @@ def why_failed(error: int, status: int, wall_ns: int, stderr: str) -> str:
 
 
 class Timer:
-    """Starts commands one after the other. On leaving, all that they left behind is ended."""
+    """A process that starts commands one after the other. On exit, it ends their remaining processes."""
 
     def __init__(
         self,
@@ -103,7 +103,8 @@ class Timer:
         *,
         packages: Sequence[energy.Package] = (),
     ) -> None:
-        """limit_s: of one run; 0 for none. packages: whose energy is read around each run."""
+        """Starts the timer. limit_s: of one run; 0 for none. packages: CPU packages whose energy is read around each
+        run."""
         self._packages = packages
         self._executable = executable
         self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
@@ -124,7 +125,7 @@ class Timer:
         return self
 
     def run(self, number: int, source: Input = "n", sink: Output = "n", *, events: Sequence[str] = ()) -> Ran:
-        """One run of a command, by its place. events: to be counted, by perf's names. Raises Failure (5) if none can be
+        """Runs a command once, by its index. events: to count, by perf's names. Raises Failure (5) if it cannot be
         started."""
         assert self._process.stdin and self._process.stdout
         before_uj = energy.read(self._packages)
@@ -141,7 +142,7 @@ class Timer:
         return Ran._make([*map(int, numbers), counts, clean(message, "\n"), took_uj])
 
     def interrupt(self) -> None:
-        """Ends the running command, and what it started. Safe inside a signal handler."""
+        """Ends the running command and its descendants. Safe inside a signal handler."""
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
@@ -154,7 +155,7 @@ class Timer:
 
 
 def holders(pipe: int) -> Iterator[str]:
-    """Names of the processes that have a pipe open, by its inode; of other users' processes nothing is known."""
+    """Yields the names of the processes that have a pipe open, by its inode, except for other users' processes."""
     link = f"pipe:[{pipe}]"
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():

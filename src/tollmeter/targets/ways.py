@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of targets: what each is, which clock it has, what it lacks here, and how it is opened.
+"""The names of targets: kind, clock, missing requirements on this machine, and opening.
 
 local               this machine                            hardware
 core:KIND           the same, on another kind of core       hardware; chosen by a suite's `kinds`, and not by --target
@@ -43,7 +43,8 @@ OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 
 
 def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
-    """The targets with a line's other end for their clock; this machine where none was named. Raises Failure."""
+    """Returns the targets with the other end of a line as their clock; this machine if none was named. Raises
+    Failure."""
     if line is None:
         return tuple(targets)
     check_line(line)
@@ -79,7 +80,8 @@ def clock_of(target: str) -> Clock:
 
 
 def lack(target: str) -> Lack | None:
-    """What is missing here for a target, None where nothing is. ssh is not asked: only the other machine knows."""
+    """Returns the missing requirement of a target, None without one. ssh targets are not examined: only the other
+    machine knows."""
     clock_of(target)
     target = target.partition(BY)[0]
     kind, _, place = target.partition(":")
@@ -93,7 +95,7 @@ def lack(target: str) -> Lack | None:
 
 
 def for_abi(target: str, abi: Abi) -> str:
-    """A target's whole name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or board."""
+    """A target's full name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or board."""
     if target not in OWN:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
@@ -103,14 +105,14 @@ def for_abi(target: str, abi: Abi) -> str:
 
 
 def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
-    """The ABIs of the boards among the targets, where no ABI is named. Empty where a target runs this machine's."""
+    """The ABIs of the boards among the targets, used if no ABI is named. Empty if a target runs this machine's ABIs."""
     abis = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
     return tuple(dict.fromkeys(abis)) if all(abis) else ()
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
-    """Those of several targets that the ABI runs on, by its file, here, or decided by the other machine. If none does,
-    all with known full names: an explicit request is honoured. Raises Failure where none has a name for it."""
+    """Returns the targets that run the ABI: by its file, on this machine, or as the other machine decides. If none
+    does, all with known full names: an explicit request is honoured. Raises Failure if none has a name for it."""
     is_fitting: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:
@@ -127,7 +129,8 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
 
 
 def open_target(target: str, emulator: Path) -> Target:
-    """emulator: the folder build/emulator. Raises Failure with a sentence where it cannot be opened."""
+    """Returns an open target. emulator: the folder build/emulator. Raises Failure with a sentence if it cannot be
+    opened."""
     clock_of(target)
     inner, by, line = target.partition(BY)
     if by and inner == line:

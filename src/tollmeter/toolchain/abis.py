@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABIs by name: finds and reads their files, lists what each lacks here, and opens the targets that run them.
+"""ABIs by name: finds and reads their files, lists the missing requirements of each on this machine, and opens the
+targets that run them.
 
 The user's own files lie in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis."""
 
@@ -44,14 +45,15 @@ _UNASKED = "stands in this folder, and is used only where it is asked for"
 
 
 class AbiFiles(NamedTuple):
-    """refused: the sentence for each file that cannot be read, by the ABI's name."""
+    """ABI files. refused: the sentence for each unreadable file, by the ABI's name."""
 
     abis: dict[str, Abi]
     refused: dict[str, str]
 
 
 class Standing(NamedTuple):
-    """An ABI here. target: what runs it, or None. missing: why not more; mend: the command that helps."""
+    """The state of an ABI on this machine. target: the target that runs it, or None. missing: its missing requirements;
+    mend: the command that helps."""
 
     name: str
     summary: str
@@ -72,7 +74,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
-    """All ABIs; of the current folder only the named ones. An unreadable file does not hide the others."""
+    """Returns all ABIs; from the current folder only the named ones. An unreadable file does not hide the others."""
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
@@ -100,7 +102,7 @@ def _is_foreign(path: Path, root: Path) -> bool:
 
 
 def read_abi(path: Path) -> Abi:
-    """One ABI file. Raises Failure with a sentence for what it cannot mean."""
+    """Returns one ABI file. Raises Failure with a sentence for invalid content."""
     if not _NAME.fullmatch(path.stem):
         raise Failure(f"{path.name!r} is not a valid ABI name: use letters, digits and . _ + -")
     try:
@@ -140,7 +142,8 @@ def read_abis(folder: Path) -> dict[str, Abi]:
 
 
 def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
-    """ABIs that are built unasked: those native to a CPU (as in `uname -m`), its namesake first, or the general one."""
+    """Returns the ABIs that are built by default: those native to a CPU (as in `uname -m`), the one of its name first,
+    or the general one."""
     known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
     named = [abi for abi in known if machine in abi.runs_on]
     return named or [abi for abi in known if ANY_CPU in abi.runs_on]
@@ -150,7 +153,8 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 
 
 def survey(root: Path, machine: str) -> list[Standing]:
-    """Each ABI: whether it builds here, what runs it, its clock, and the command that installs what is missing."""
+    """Returns for each ABI whether it builds on this machine, its target, its clock, and the command that installs
+    missing packages."""
     known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
@@ -184,7 +188,7 @@ def _standing_of(abi: Abi, machine: str) -> Standing:
 
 
 def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | None:
-    """Why a way does not lead there, and the packages that open it."""
+    """Returns why a way does not lead there, and the packages that open it."""
     if way != NATIVE:
         return lack(way)
     if machine not in abi.runs_on and ANY_CPU not in abi.runs_on:
@@ -213,7 +217,8 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
 
 
 def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
-    """The target, with its files in build/emulator. Raises Failure if these cannot be made or it cannot open."""
+    """Returns the target, with its files in build/emulator. Raises Failure if the files cannot be made or the target
+    cannot open."""
     for need in (*needs(target), *also):
         make_beside(root, need)
     return open_target(target, root / "build/emulator")

@@ -27,8 +27,8 @@ MEANINGS_PAGE = "docs/add-a-probe.md"
 
 
 def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
-    """Proves one executable, and keeps its description where this machine runs the ABI. Returns why it is not what its
-    ABI file promises or does not describe itself as a probe must, if so."""
+    """Verifies one executable, and stores its description if this machine runs the ABI. Returns a failure if it
+    violates its ABI file or does not describe itself as a probe must."""
     try:
         prove_elf(path, abi.elf)
         prove_floats(path, abi)
@@ -45,7 +45,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
 
 
 def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
-    """Raises Failure (1) where it describes another probe, or has an unknown unit or meaning."""
+    """Raises Failure (1) if it describes another probe, or has an unknown unit or meaning."""
     try:
         probe, build = description(stream)
     except Damaged as error:
@@ -65,8 +65,8 @@ def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
 
 
 def meanings(root: Path) -> frozenset[str]:
-    """The meanings that a metric may have, from the first column of the document's table: `a` `b-…` `c-…` are a, b- and
-    c- with a's ending. Empty where there is no document, as in a wheel, whose probes are all ours."""
+    """Returns the meanings that a metric may have, from the first column of the document's table: `a` `b-…` `c-…` are
+    a, b- and c- with a's ending. Empty without the document, as in a wheel, which contains only our probes."""
     page = root / MEANINGS_PAGE
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     names: set[str] = set()
@@ -78,7 +78,7 @@ def meanings(root: Path) -> frozenset[str]:
 
 
 def _describe(path: Path) -> bytes | None:
-    """The description that an executable prints, or None where the kernel does not know its format."""
+    """The description that an executable prints, or None if the kernel does not know its format."""
     name = f"{path.parent.name}/{path.name}"
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
@@ -97,7 +97,7 @@ def _describe(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Whole or not at all: a reader never meets half a file. Safe in several threads."""
+    """Writes a file completely or not at all, so that no reader sees a partial file. Safe in several threads."""
     half = path.with_name(f"{path.name}.half")
     half.write_bytes(content)
     half.replace(path)
@@ -141,7 +141,7 @@ READERS: dict[str, Callable[[ELFFile], Value]] = {
 
 
 def prove_elf(path: Path, promises: Mapping[str, Value]) -> None:
-    """Raises Failure where an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
+    """Raises Failure if an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -168,8 +168,8 @@ def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
 
 
 def loaded_part(content: bytes) -> bytes:
-    """An executable without what is never loaded: symbols, debugging information and the table of sections. All that
-    the kernel maps stays as it is, but for the numbers of that table in the file's header."""
+    """Returns an executable without sections that are never loaded: symbols, debugging information and the section
+    table. The parts that the kernel maps are unchanged, except for the file header's fields on that table."""
     from elftools.elf.elffile import ELFFile
 
     elf = ELFFile(io.BytesIO(content))
@@ -200,7 +200,7 @@ _FPA = (1, 2)
 
 
 def prove_floats(path: Path, abi: Abi) -> None:
-    """Raises Failure with the probe, the function and the instruction that is not what the ABI file claims."""
+    """Raises Failure with the probe, the function and the instruction that contradicts the ABI file."""
     if not abi.floats or not path.name.startswith(_FAMILY):
         return
     from tollmeter.toolchain.disassemble import functions

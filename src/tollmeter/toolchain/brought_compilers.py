@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers that are brought when an ABI names them. An ABI file calls each by a word.
+"""Compilers that are downloaded when an ABI names them. An ABI file names each by a word.
 
 ziglang       a compiler with its C library from PyPI, for ABIs without an installed compiler. It is large, so it is
               brought from its own lock file
@@ -31,12 +31,12 @@ MUSL_MEND = typed("run", "--abi", "sparc-v8")
 
 
 def is_named(word: str, compiler: Words) -> bool:
-    """Whether the alternative is the compiler of this word."""
+    """Returns whether the alternative is the compiler of this word."""
     return (compiler if isinstance(compiler, str) else compiler[0]) == word
 
 
 def command(compiler: Words) -> tuple[str, ...]:
-    """The command that the words of an ABI file mean."""
+    """The command for the words of an ABI file."""
     words = (compiler,) if isinstance(compiler, str) else tuple(compiler)
     if words[0] == MUSL:
         return (str(ROOT / "emulator/musl_sparc/cc"), *words[1:])
@@ -44,14 +44,14 @@ def command(compiler: Words) -> tuple[str, ...]:
 
 
 def is_brought(compiler: Words) -> bool:
-    """False for one that is brought when an ABI is asked for, and was not."""
+    """Returns whether the compiler was downloaded; false before an ABI is requested."""
     if is_named(ZIG, compiler):
         return extras.is_installed(ZIG_EXTRA)
     return not is_named(MUSL, compiler) or musl_lack() is None
 
 
 def can_install_zig(compilers: Iterable[Words]) -> bool:
-    """Whether an installation would give one of them."""
+    """Returns whether an installation would give one of them."""
     is_wanted = any(is_named(ZIG, compiler) for compiler in compilers)
     return is_wanted and extras.may_install() and not extras.is_installed(ZIG_EXTRA)
 
@@ -62,20 +62,20 @@ def install_zig(root: Path) -> None:
 
 
 def musl_lack() -> str | None:
-    """Why musl's compiler does not compile here, or None. Without a compiler that is for packages to mend."""
+    """Returns why musl's compiler does not compile here, or None. Without a compiler that is for packages to mend."""
     if shutil.which(MUSL_COMPILER) is None:
         return f"no {MUSL_COMPILER}"
     return None if (ROOT / "build/emulator" / MUSL_SPECS).is_file() else "musl is not compiled for it"
 
 
 def can_make_musl(compilers: Iterable[Words]) -> bool:
-    """Whether the library is all that one of them lacks."""
+    """Returns whether the library is all that one of them lacks."""
     is_wanted = any(is_named(MUSL, compiler) for compiler in compilers)
     return is_wanted and shutil.which(MUSL_COMPILER) is not None and musl_lack() is not None
 
 
 def bring_musl(root: Path) -> None:
-    """Its source. Raises Failure (5) where it cannot be had."""
+    """Downloads the source of musl. Raises Failure (5) if it is not available."""
     library = libraries.known(root).get("musl")
     if library is None:
         raise Failure("probes/libraries.toml has no musl", 5)

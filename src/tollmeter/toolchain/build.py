@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds an ABI's compiler, drives make, and proves that each executable is what its ABI file promises."""
+"""Finds an ABI's compiler, runs make, and verifies each executable against its ABI file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ struct object { virtual uint64_t call() = 0; };
 
 
 class Gap(NamedTuple):
-    """An ABI that cannot be built here: the reason, the Debian packages that would help, or else what would."""
+    """The reason why an ABI cannot be built here, with the Debian packages, or else another remedy."""
 
     abi: str
     reason: str
@@ -62,7 +62,7 @@ class Gap(NamedTuple):
 
 
 class BuildResult(NamedTuple):
-    """What was built for an ABI. anew: the probes that were linked now. broken: those that are left out, and why."""
+    """The result of building an ABI. anew: probes that were linked now. broken: probes that are left out, and why."""
 
     abi: str
     anew: Sequence[str] = ()
@@ -73,7 +73,7 @@ class BuildResult(NamedTuple):
 
 
 def find_compiler(abi: Abi) -> str | Gap:
-    """The first of the ABI's compilers that passes the trial, or why none does, and what would help."""
+    """Returns the first of the ABI's compilers that passes the trial; or a gap with the reason and a remedy."""
     first = command(abi.compiler[0])
     known = [command(compiler) for compiler in abi.compiler if is_brought(compiler)]
     reason, otherwise = f"no {' '.join(first)}", f"install it, or name another compiler in {abi.name}.toml"
@@ -94,7 +94,7 @@ def find_compiler(abi: Abi) -> str | Gap:
 
 
 def compiler_of(abi: Abi) -> str:
-    """As find_compiler. Raises Failure (5) where there is none."""
+    """Returns the result of find_compiler. Raises Failure (5) without a compiler."""
     compiler = find_compiler(abi)
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
@@ -102,7 +102,7 @@ def compiler_of(abi: Abi) -> str:
 
 
 def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
-    """None where C and C++ compile; else the compiler's first complaint, empty where there is no such compiler."""
+    """Returns None if C and C++ compile; else the compiler's first error, empty if the compiler does not exist."""
     # To nowhere: a host that is killed meanwhile leaves no file behind.
     c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", "/dev/null", "-pthread", "-lm"]
     cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", "/dev/null"]
@@ -135,7 +135,7 @@ _ABIS_AT_ONCE = 2
 
 
 class Task(NamedTuple):
-    """An ABI, the compiler found for it, and the probes that it is wanted for."""
+    """An ABI, its compiler, and the probes to build for it."""
 
     abi: Abi
     compiler: str
@@ -143,7 +143,8 @@ class Task(NamedTuple):
 
 
 def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int], None]) -> list[BuildResult | Failure]:
-    """The result of each build, or its failure. report: called with the number of files that are made, and of all."""
+    """Returns the result of each build, or its failure. report: called with the number of completed files, and the
+    total."""
     numbers, turn = itertools.count(1), Lock()
 
     def one_more() -> None:
@@ -169,7 +170,7 @@ def build_abi(
     report: Callable[[], None] = lambda: None,
 ) -> BuildResult:
     """Builds and checks the named probes, or all, if that is not done. A failing probe is left out with a sentence.
-    Raises Failure where none is left. report: called for each file that is made."""
+    Raises Failure if none is left. report: called for each file that is made."""
     every = probe_names(root / "probes")
     with locked(root, abi):
         lacking = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
@@ -197,9 +198,9 @@ def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
 
 
 def build_header(abi: Abi, compiler: str, source: str, path: Path) -> None:
-    """Compiles a source that includes headers to a file whose DWARF has all their types. It is linked, since a reader
-    of DWARF knows the relocations of a few CPUs only; not for the old ARM ABI, which the linker refuses. Raises Failure
-    (2), since the header is the user's."""
+    """Compiles a source that includes headers to a file whose DWARF contains all their types. It is linked, since DWARF
+    readers know the relocations of few CPUs only; but not for the old ARM ABI, which the linker refuses. Raises
+    Failure (2), since the header is the user's."""
     written = path.with_suffix(".c")
     written.write_text(source, encoding="utf-8")
     linked = ["-nostdlib", "-static", "-Wl,--entry=0", "-Wl,--unresolved-symbols=ignore-all"]
@@ -209,7 +210,7 @@ def build_header(abi: Abi, compiler: str, source: str, path: Path) -> None:
 
 
 def _build_read(abi: Abi, compiler: str, words: Sequence[str], what: str, exit_code: int = 1) -> None:
-    """Compiles what is read and never run. Raises Failure."""
+    """Compiles a file that is read and never run. Raises Failure."""
     old = ["-mabi=apcs-gnu"] if _is_old_arm(abi) else []
     if complaint := _complaint([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, *words], ""):
         found = re.sub(r"^/\S+\.c:\d+:\d+: ", "", complaint)  # the place is in a file of ours
@@ -222,7 +223,7 @@ def _is_old_arm(abi: Abi) -> bool:
 
 @contextmanager
 def locked(root: Path, abi: Abi) -> Iterator[None]:
-    """Two builds of one ABI at once would each take away what the other made."""
+    """Locks the builds of an ABI: two concurrent builds would each remove the other's files."""
     lock = root / "build" / f"{abi.name}.lock"
     try:
         lock.parent.mkdir(exist_ok=True)
@@ -242,8 +243,8 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
 
 
 def _at_once() -> int:
-    """Probes that are started at a time: with 16 file descriptors the second of two had none left for its pipes, and
-    was left out of the build."""
+    """The number of probes that are started concurrently: with 16 file descriptors a second one has none left for its
+    pipes."""
     try:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:
@@ -281,7 +282,7 @@ _LONGEST = 200
 
 
 def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
-    """How many files `make` would make now. Raises Failure where make cannot be started."""
+    """Returns how many files `make` would make now. Raises Failure if make cannot be started."""
     with _started([*_words(abi, compiler, goals), "--dry-run"], root, commands.DEVNULL) as process:
         return sum("&& echo build/" in line for line in process.stdout or ())
 
@@ -289,8 +290,8 @@ def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
 def make(
     root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None
 ) -> tuple[set[str], dict[str, str]]:
-    """The files that were made now, and a sentence for each probe that does not build. report: called for each file.
-    Raises Failure if make does not start, or a step of no single probe fails."""
+    """The files that were built now, and a sentence for each probe that does not build. report: called for each file.
+    Raises Failure if make does not start, or if a step of no single probe fails."""
     made: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         with _started(_words(abi, compiler, goals), root, output) as process:
@@ -305,7 +306,7 @@ def make(
 
 @contextmanager
 def _started(words: Sequence[str], root: Path, output: IO[str] | int) -> Iterator[commands.Popen[str]]:
-    """It is ended where what reads it is."""
+    """Starts a process, and ends it when its reader ends."""
     try:
         process = commands.start(
             "checkout",
@@ -338,7 +339,7 @@ def _broken(abi: Abi, output: IO[str]) -> dict[str, str]:
 
 
 def broken_probes(abi: str, text: str) -> dict[str, str]:
-    """For each probe its first error in the output of make and the compiler, which is grouped by target."""
+    """Returns for each probe its first error in the output of make and the compiler, which is grouped by target."""
     target = rf"build/{re.escape(abi)}/(?:obj/)?(\w+)[./](\w+)"
     failed = re.compile(rf"^make[^\n]*\*\*\* \[[^\]\n]*{target}[^\]\n]*\]", re.MULTILINE)
     broken: dict[str, str] = {}
@@ -363,13 +364,14 @@ def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
 
 
 def _sources_of(abi: Abi) -> str:
-    """Which NAME.ARCH.S and which builtins belong to an ABI: of its ELF machine. Of an ABI that promises none this
-    machine's, if its CPU runs it, and else none, since nothing says what the compiler makes."""
+    """Returns the suffix of the assembly sources and builtins of an ABI: of its ELF machine. For an ABI without a
+    stated machine it is this machine's, if its CPU runs it, and else none, since the compiler's output is unknown."""
     if "machine" in abi.elf:
         return elf_machine(str(abi.elf["machine"])).sources
     return platform.machine() if {ANY_CPU, platform.machine()}.intersection(abi.runs_on) else ""
 
 
 def outside_make() -> dict[str, str]:
-    """A make that started this process has options of its own, which mean nothing to another."""
+    """Returns the environment without the options of a make that started this process, which do not apply to another
+    make."""
     return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}

@@ -39,8 +39,8 @@ class Unit(Record, frozen=True):
 
 
 class Cast(NamedTuple):
-    """A place that a compiler warns of. hits: how often a profile met this line, or a later one of its function, where
-    the cast pointer is used; 0 without a profile. hidden: the compiler warns of it in a changed text only."""
+    """A position that a compiler warns of. hits: samples of this line, or of a later one of its function, where the
+    cast pointer is used; 0 without a profile. hidden: the compiler warns of it in a changed text only."""
 
     file: str
     line: int
@@ -50,7 +50,7 @@ class Cast(NamedTuple):
 
 
 class CastSurvey(NamedTuple):
-    """troubles: what kept a translation unit from being read, by its file."""
+    """The casts of a tree. troubles: why a translation unit could not be read, by its file."""
 
     casts: tuple[Cast, ...]
     units: int
@@ -87,14 +87,16 @@ class Reader(NamedTuple):
         return self._run(["-E", "-x", self.language, self.unit.file]).stdout
 
     def cast(self, diagnostic: Diagnostic, message: str, hidden: bool = False) -> Cast:
-        """Where the compiler reports it, below the current folder if it is there."""
+        """Returns a cast at the position that the compiler reports, relative to the current folder if it is
+        below it."""
         file, line, _ = _place(diagnostic)
         path = (Path(self.unit.directory) / file).resolve()
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         return Cast(str(shown), line, message, hidden=hidden)
 
     def _run(self, options: Sequence[str], text: str | None = None) -> commands.CompletedProcess[str]:
-        """With the flags that determine how the file is read: no output, and no flag of another CPU's."""
+        """Runs the compiler with the flags that determine how the file is read: without output and without flags of
+        another CPU."""
         given = iter((self.unit.arguments or shlex.split(self.unit.command))[1:])
         kept: list[str] = []
         for word in given:
@@ -110,7 +112,7 @@ class Reader(NamedTuple):
 
 
 def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
-    """The files of a tree with their compile commands. Raises Failure (2) where these are missing."""
+    """Returns the files of a tree with their compile commands. Raises Failure (2) if these are missing."""
     path = folder / DATABASE if folder.is_dir() else folder
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
@@ -129,7 +131,7 @@ def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
 
 
 def survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSurvey:
-    """Every place that a compiler warns of, each once, in the order of the files."""
+    """Every position that a compiler warns of, each once, in the order of the files."""
 
     def read_or_trouble(unit: Unit) -> CastSurvey:
         try:
@@ -145,8 +147,8 @@ def survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSur
 
 
 def rewritten(text: str, line: Callable[[str], str]) -> str:
-    """A preprocessed text with each of the tree's own lines changed; not those of system headers, which line markers
-    show."""
+    """Returns a preprocessed text with each of the tree's own lines changed; lines of system headers, which line
+    markers show, are unchanged."""
     lines = []
     is_ours = True
     for written in text.splitlines(keepends=True):
@@ -162,7 +164,7 @@ def errors(diagnostics: Iterable[Diagnostic], kinds: Sequence[str] = ("error", "
 
 
 def _place(diagnostic: Diagnostic) -> tuple[str, int, int]:
-    """File, line and column; an empty name where it has none."""
+    """Returns file, line and column; an empty name if there is no file."""
     if not diagnostic["locations"]:
         return "", 0, 0
     caret = diagnostic["locations"][0]["caret"]
@@ -206,7 +208,8 @@ def misaligned_casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurv
 
 
 def ranked(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
-    """What ran most often first; then what the compiler warns of before what is hidden. met: by a run."""
+    """Returns casts in order: the most often executed first; then those of compiler warnings before hidden ones. met:
+    by a run."""
     counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in casts]
     return sorted(counted, key=lambda cast: (-cast.hits, cast.hidden, cast.file, cast.line))
 
@@ -226,7 +229,7 @@ def _misaligned(reader: Reader) -> CastSurvey:
 
 
 def _void_casts(reader: Reader) -> list[Cast]:
-    """Where a type that wants an alignment is laid over what a `void *` points at."""
+    """Returns casts that put a type with an alignment requirement on the target of a `void *`."""
     text = rewritten(reader.preprocessed(), lambda line: _VOID.sub("char", line))
     diagnostics = reader.diagnostics(_STRICT, text)
     warning = "cast of void * to a type that wants an alignment"
@@ -242,13 +245,14 @@ def _void_casts(reader: Reader) -> list[Cast]:
 
 
 def _converted_to(diagnostic: Diagnostic) -> str | None:
-    """The type that bytes became; for an argument a note names it."""
+    """The type to which bytes are converted; for an argument a note names it."""
     messages = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
     return next((match[1] for form in _CONVERTED for text in messages if (match := form.search(text))), None)
 
 
 def _strict_types(reader: Reader, text: str, types: Sequence[str]) -> set[str]:
-    """Those that want a larger alignment than bytes have; not known where the file ends: taken for such."""
+    """Returns the types with a larger alignment than bytes. A type that is incomplete at the end of the file is
+    included."""
     if not types:
         return set()
     asked = "".join(f"void toll_asks_{line}(char *at) {{ (void)({name})at; }}\n" for line, name in enumerate(types, 1))
@@ -289,7 +293,8 @@ _WIDER = "cast of an integer that is wider than the type"
 
 
 def width_casts(units: Sequence[Unit], source: tuple[Abi, str], target: tuple[Abi, str]) -> CastSurvey:
-    """source, target: the ABI that the tree is written for and the one that it is ported to, each with a compiler."""
+    """Returns casts that change with type widths. source, target: the ABI that the tree is written for and the ABI that
+    it is ported to, each with a compiler."""
     return survey(units, lambda unit: _of_widths(Reader(unit, *source), Reader(unit, *target)))
 
 
@@ -309,7 +314,7 @@ def _of_widths(source: Reader, target: Reader) -> CastSurvey:
 
 
 def _explicit(source: Reader, target: Reader) -> list[tuple[Diagnostic, str]]:
-    """A cast to a type that becomes wider loses nothing."""
+    """Returns explicit casts that lose bits; a cast to a type that becomes wider does not."""
     class_of_source, class_of_target = (_pointer_bits(reader.abi) for reader in (source, target))
     if class_of_target < class_of_source:
         new = _new(_of_pointers(source, _CAST), _of_pointers(target, _CAST))
@@ -326,7 +331,7 @@ def _of_pointers(reader: Reader, form: re.Pattern[str]) -> list[Diagnostic]:
 
 
 def _kept_as_wide(reader: Reader) -> set[tuple[str, int, int]]:
-    """Places of the casts to 32 bits whose operand is as wide as a pointer."""
+    """Returns positions of the casts to 32 bits whose operand is as wide as a pointer."""
     cast = re.compile(r"\(char \*\)")
     original = rewritten(reader.preprocessed(), lambda line: cast.sub("(void *)", line))
     text = rewritten(original, lambda line: _TO_32_BITS.sub("(char *)", line))
@@ -337,7 +342,7 @@ def _kept_as_wide(reader: Reader) -> set[tuple[str, int, int]]:
 
 
 def _places_of(form: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]]:
-    """File, line and column of each match in the tree's own lines of a preprocessed text."""
+    """Yields file, line and column of each match in the tree's own lines of a preprocessed text."""
     file, line, is_ours = "", 0, True
     for written in text.splitlines():
         if marker := _MARKER.match(written):
@@ -361,8 +366,9 @@ _TAKEN = re.compile(
 
 
 class _Hint(NamedTuple):
-    """form: what is replaced. by_long: it has the width of a long, and not 32 bits. said: of a place where the other
-    side is wider than that under the second ABI, and not under the first; or, of shifts, narrower than it was."""
+    """A rewriting rule. form: the replaced text. by_long: whether it has the width of a long rather than 32 bits. said:
+    the sentence for a position where the other operand is wider under the second ABI only; for shifts, narrower than
+    before."""
 
     form: re.Pattern[str]
     replacement: str
@@ -412,7 +418,7 @@ _QUOTED_TYPE = re.compile(_RESOLVED)
 
 
 def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
-    """Casts of `&name` to a pointer to a type that has another width than the name."""
+    """Casts of `&name` to a pointer to a type whose width differs from the name's."""
     changed = rewritten(reader.preprocessed(), lambda line: _POINTER_CAST.sub("", line))
     for entry in reader.diagnostics((), changed):
         if not _is(entry, _INCOMPATIBLE):
@@ -425,7 +431,7 @@ def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
 
 
 def _types_beside(reader: Reader, hint: _Hint) -> dict[tuple[str, int, int], tuple[Diagnostic, bool]]:
-    """Where the form occurs: whether the width of the type beside it is wrong there."""
+    """Returns for each occurrence of the form whether the width of the adjacent type is wrong."""
     text = reader.preprocessed()
     if not any(True for _ in _places_of(hint.form, text)):
         return {}
@@ -448,7 +454,8 @@ _EXPECTS = re.compile(rf"expects argument of type {_RESOLVED}, but argument \d+ 
 
 
 class _Kind(NamedTuple):
-    """A type of C: how often it points, its bits, and whether it is a float. is_of_long: its name says long."""
+    """A type of C: levels of indirection, bits, and whether it is a float. is_of_long: whether its name contains
+    long."""
 
     pointers: int
     bits: int
@@ -457,12 +464,13 @@ class _Kind(NamedTuple):
 
 
 def _pointer_bits(abi: Abi) -> int:
-    """Of a pointer, and of a long under every ABI here."""
+    """Returns the bits of a pointer, and of a long under every supported ABI."""
     return int(abi.elf.get("class", 64))
 
 
 def _width(name: str, pointer_bits: int) -> _Kind | None:
-    """Of a type whose typedefs are resolved; None for a structure or another type that has no width of its own here."""
+    """Returns the width of a type whose typedefs are resolved; None for a structure or another type without a fixed
+    width."""
     words = re.sub(r"\b(?:const|volatile|restrict)\b", " ", name).replace("*", " ").split()
     pointers, longs = name.count("*"), words.count("long")
     if not words or not {*words} <= {*_BITS, "int", "long", "signed", "unsigned"}:
@@ -476,7 +484,7 @@ def _width(name: str, pointer_bits: int) -> _Kind | None:
 
 
 def _without_equal_widths(reader: Reader, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Without the warnings of formats whose argument has the width that is expected."""
+    """Returns diagnostics without format warnings whose argument has the expected width."""
     return [entry for entry in diagnostics if not _is(entry, _FORMAT) or not _is_of_one_width(reader, entry)]
 
 

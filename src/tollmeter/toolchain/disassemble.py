@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine code of an executable really does, where a claim rests on code and not on source.
+"""The machine code of an executable, for claims that depend on code and not on source.
 
 A symbol is a function of the probe's own file where another file has a static function of the same name."""
 
@@ -22,7 +22,7 @@ _DATA, _CODE = "$d", ("$a", "$t", "$x")
 
 
 class Function(NamedTuple):
-    """Where a function's code lies. source: the file it was compiled from, empty for a global one."""
+    """The location of a function's code. source: the file it was compiled from, empty for a global function."""
 
     name: str
     source: str
@@ -31,9 +31,9 @@ class Function(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One instruction as text; target: where a jump leads, else None; code: its bytes; called: where a call
-    leads, 0 for one through a register or memory, None for none; enters: whether it asks for the kernel, as a system
-    call or a breakpoint does."""
+    """One instruction as text. target: destination of a jump, else None; code: its bytes; called: destination of a
+    call, 0 for an indirect one, None for none; enters: whether it enters the kernel, as a system call or a
+    breakpoint does."""
 
     address: int
     mnemonic: str
@@ -45,22 +45,22 @@ class Instruction(NamedTuple):
 
 
 def machine_of(path: Path) -> str:
-    """As ELF names it."""
+    """Returns the ELF name of the machine."""
     with path.open("rb") as file:
         return str(ELFFile(file)["e_machine"])
 
 
 def functions(path: Path) -> tuple[Function, ...]:
-    """Every function that the symbol table knows and that has code."""
+    """Every function in the symbol table that has code."""
     with path.open("rb") as file:
         return tuple(_functions(ELFFile(file)))
 
 
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
-    """The code of one function in order. Raises Failure where there is no such function, or there are several: then it
-    is the one that the probe's own file holds, of kernel.loop loop.c.
+    """Returns the code of one function in order. Of several functions it is the one in the probe's own file, for
+    kernel.loop in loop.c. Raises Failure if there is none.
 
-    after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap."""
+    after_ud2: bytes after each undefined instruction of x86 that are not code, but data for its trap handler."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         candidates = [function for function in _functions(elf) if function.name == symbol]
@@ -72,7 +72,7 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
 
 
 class CalledCode(NamedTuple):
-    """A function and its instructions; names: of the functions that it calls, by their address."""
+    """A function and its instructions; names: of the functions that it calls, by address."""
 
     function: Function
     instructions: tuple[Instruction, ...]
@@ -80,9 +80,9 @@ class CalledCode(NamedTuple):
 
 
 def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
-    """A function of the probe's own file, and those of the file that it calls, and these call, the nearest first.
-    name: as the source has it, which C++ writes into a longer symbol. most: functions. Raises Failure as
-    `instructions`."""
+    """Returns a function of the probe's own file, and the functions of this file that it calls, transitively, the
+    nearest first. name: as in the source, which C++ extends to a longer symbol. most: functions. Raises Failure as
+    `instructions` does."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         every = tuple(_functions(elf))
@@ -135,7 +135,7 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
 
 
 def _target(operands: str) -> int | None:
-    """Of a jump or call: its text ends with the address, except for one through a register or memory."""
+    """Returns the destination of a jump or call: its text ends with the address, unless it is indirect; then None."""
     last = operands.rpartition(",")[2].strip().lstrip("#")
     return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+", last) else None
 

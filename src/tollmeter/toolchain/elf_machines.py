@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the build and the checks know about each kind of CPU that an ELF file can name: one line a machine."""
+"""The data on each kind of CPU that an ELF file can name, for builds and checks: one line for each machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tollmeter.model import Failure
 
 
 class ElfMachine(NamedTuple):
-    """sources: NAME.SOURCES.S belong to it, and so do compiler-rt's builtins of that name. decoder: capstone's names of
-    the architecture and the mode; empty where capstone cannot decode it. two_orders: it has code in both byte orders.
-    arithmetic: additions, subtractions, multiplications and divisions of binary floating point, as capstone spells
-    them. Moves are not among them: an ABI may pass numbers in registers of an FPU that the body never computes with."""
+    """A kind of CPU. sources: NAME.SOURCES.S belong to it, and so do compiler-rt's builtins of that name. decoder:
+    capstone's names of the architecture and the mode; empty if capstone cannot decode it. two_orders: it has code
+    in both byte orders. arithmetic: additions, subtractions, multiplications and divisions of binary floating point,
+    as capstone spells them. Moves are not among them: an ABI may pass numbers in registers of an FPU that the body
+    never computes with."""
 
     sources: str
     decoder: Sequence[str] = ()

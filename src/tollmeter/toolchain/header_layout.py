@@ -17,26 +17,26 @@ SYSTEM_TYPES = ("struct epoll_event", "struct sigaction", "struct stat", "struct
 
 
 def including(header: Path) -> str:
-    """The C file that includes a header: a file, else one of the system's."""
+    """Returns a C file that includes a header: a file, else a system header."""
     return f'#include "{header.resolve()}"\n' if header.is_file() else f"#include <{header}>\n"
 
 
 def read_types(path: Path) -> dict[str, dict[str, str]]:
-    """The facts of each named type of an object file by the type's name; a field's are its offset and, in parentheses,
-    its size, in bytes; of a bit-field byte:bit and its bits."""
+    """The facts of each named type of an object file by the type's name; a field's facts are its offset and, in
+    parentheses, its size, in bytes; for a bit-field byte:bit and its bits."""
     with path.open("rb") as file:
         units = list(ELFFile(file).get_dwarf_info().iter_CUs())
         return {name: dict(_facts(name, _bare(die))) for unit in units for name, die in _types(unit)}
 
 
 def types_named(types: Collection[str], kind: str) -> list[str]:
-    """Those that a person may mean: `stat` is `struct stat`, or a type of that name."""
+    """Returns the types that a name may mean: `stat` is `struct stat`, or a type of that name."""
     return [name for name in types if kind in (name, name.partition(" ")[2])]
 
 
 def declared_in(path: Path, header: Path) -> set[str]:
-    """The names of the types that the header itself declares, and not one that it includes; of one with two names the
-    structure's own."""
+    """The names of the types that the header itself declares, without those of included headers; for a type with two
+    names the structure's own."""
     with path.open("rb") as file:
         return {
             name
@@ -68,7 +68,7 @@ def _is_named(die: DIE | None) -> bool:
 
 
 def _members(holder: DIE, base_bits: int) -> Iterator[tuple[str, str]]:
-    """Of a structure or union, with the members of those inside it that have no name."""
+    """Yields the members of a structure or union, including the members of unnamed inner ones."""
     for die in holder.iter_children():
         if die.tag != "DW_TAG_member":
             continue
@@ -89,7 +89,7 @@ def _offset_bits(member: DIE) -> int:
 
 
 def _bare(die: DIE) -> DIE | None:
-    """A type without its other names and qualifiers; of a member its type. None: void."""
+    """Returns a type without typedefs and qualifiers; for a member, its type. None: void."""
     aliases = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_atomic_type", "DW_TAG_member")
     while die.tag in aliases:
         if "DW_AT_type" not in die.attributes:
@@ -99,7 +99,7 @@ def _bare(die: DIE) -> DIE | None:
 
 
 def _size(die: DIE) -> int | None:
-    """In bytes; of an array without a length 0. None where the type is incomplete."""
+    """Returns the size in bytes; 0 for an array without a length. None if the type is incomplete."""
     if die.tag != "DW_TAG_array_type":
         size = die.attributes.get("DW_AT_byte_size")
         return int(size.value) if size else None

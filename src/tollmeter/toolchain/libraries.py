@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What probes and workloads are built with that is not ours: packages of Debian and sources in its archive, brought
-when what needs them is selected, and never installed. What probes name stands in probes/libraries.toml.
+"""Third-party libraries of probes and workloads: Debian packages and sources in Debian's archive, downloaded when a
+probe that needs them is selected, and never installed. The libraries of probes are listed in probes/libraries.toml.
 
     build/libraries/NAME         what was unpacked, or a link to one's own folder
-    build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty where it went away
+    build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty if it went away
 
-Root is not needed: apt reports where a package lies by the system's lists, or by lists of our own where these are none.
-"""
+Root is not needed: apt reports where a package lies by the system's lists, or by lists of our own where these are
+none."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """package, version: Debian's. archive: a source brought in its place. sha256: of what is brought. holds: a file of
-    every edition. variable: of the environment, names the user's own folder. beside: what else is brought. abis: the
-    only ones; empty for all."""
+    """A library. package, version: Debian's. archive: a source that replaces it. sha256: of the download. holds: a file
+    of every edition. variable: environment variable that names the user's own folder. beside: further downloads.
+    abis: the only supported ABIs; empty for all."""
 
     summary: str
     package: str
@@ -54,7 +54,7 @@ class Library(Record, frozen=True, forbid_unknown_fields=True):
 
 
 def known(root: Path) -> dict[str, Library]:
-    """By name; none where there is no such file. Raises Failure where it cannot be read."""
+    """Returns the libraries by name; empty if the file does not exist. Raises Failure if it cannot be read."""
     path = root / "probes/libraries.toml"
     try:
         if not path.exists():
@@ -65,7 +65,7 @@ def known(root: Path) -> dict[str, Library]:
 
 
 def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each probe the libraries that its source, or an included header of its family, names."""
+    """Returns for each probe the libraries that its source, or an included header of its family, names."""
     libraries: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
     of_headers = {header: _named_in(_text(header)) for header in folder.glob("*/*.h")}
     for source in folder.glob("*/*.c*"):
@@ -87,7 +87,8 @@ def _named_in(text: str) -> list[str]:
 
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
-    """Which of these libraries, and of those that they need, are missing for any of the ABIs. Raises Failure."""
+    """Returns which of these libraries, including their dependencies, are missing for any of the ABIs. Raises
+    Failure."""
     libraries = known(root)
     fitting = _fitting(libraries, names, set(abis))
     return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
@@ -112,18 +113,18 @@ def folder_of(root: Path, name: str) -> Path:
 
 
 def changes(root: Path) -> list[Path]:
-    """The files that are younger than what was built before a library came or went."""
+    """Returns the files that are younger than the builds before a library was added or removed."""
     return sorted((root / "build/libraries").glob("*.from"))
 
 
 def changes_for(root: Path, names: Iterable[str], abi: str) -> set[Path]:
-    """Those of the libraries that a probe of this ABI is built with. Raises Failure."""
+    """Returns the files of the libraries with which a probe of this ABI is built. Raises Failure."""
     return {_from(folder_of(root, name)) for name in _fitting(known(root), names, {abi})}
 
 
 def bring(root: Path, name: str, library: Library) -> None:
-    """Links the user's own library, or downloads and unpacks it, where it is missing. Raises Failure (5) where it
-    cannot be had, or is not the pinned file: then an earlier one is removed too, and what uses it is built without."""
+    """Links the user's own library, or downloads and unpacks it, if it is missing. Raises Failure (5) if it is not
+    available or is not the pinned file: then an earlier one is removed too, and its probes are built without it."""
     folder = folder_of(root, name)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +174,7 @@ def _own(library: Library) -> Path | None:
 
 
 def _fetch(library: Library, folder: Path) -> None:
-    """Whole or not at all."""
+    """Fetches a library completely or not at all."""
     if os.environ.get("TOLL_INSTALL") == "no":
         otherwise = f": {library.variable}=DIR names one's own" if library.variable else ""
         raise Failure(f"{library.title} is not installed, and TOLL_INSTALL=no forbids downloading it{otherwise}", 5)
@@ -215,8 +216,8 @@ def _unpack(library: Library, packed: Path, tree: Path) -> Path:
 
 
 def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None:
-    """Writes files and folders below tree, nothing else: a link may lead out of it. `filter="data"` needs Python
-    3.11.4."""
+    """Writes files and folders below tree, and nothing else, since a link may point outside. `filter="data"` needs
+    Python 3.11.4."""
     name = PurePosixPath(member.name)
     content = held.extractfile(member) if member.isreg() else None
     if name.is_absolute() or ".." in name.parts or not (content or member.isdir()):
@@ -233,7 +234,7 @@ def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None
 
 
 def _address(library: Library, scratch: Path) -> str:
-    """Where it lies, by the system's lists; where these do not know the package, by our own."""
+    """Returns the address of a package by the system's lists; by our own list if these do not contain the package."""
     address, output = _looked_up(library, scratch, [])
     if address is None:
         own = own_lists(scratch / "apt")
@@ -245,7 +246,7 @@ def _address(library: Library, scratch: Path) -> str:
 
 
 def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple[str | None, str]:
-    """The address, or apt's error. An archive lies where the packages that are built from it lie."""
+    """The address, or apt's error. An archive has the location of the packages that are built from it."""
     exact = f"{library.package}={library.version}" if library.version else library.package
     done = run_apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch, _MISSING)
     match = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
@@ -253,7 +254,7 @@ def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple
 
 
 def _first_error(text: str) -> str:
-    """The first error, or else the last line."""
+    """Returns the first error of the output, or else its last line."""
     lines = [line for line in text.strip().splitlines() if line]
     errors = [line for line in lines if line.startswith("E: ")]
     return (errors or lines[-1:] or ["it says nothing"])[0]

@@ -35,10 +35,10 @@ def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
 
 
 def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], machine: str) -> None:
-    """Installs the Debian packages that ABIs miss to be built and run here, where that may be done.
+    """Installs the Debian packages that ABIs need to be built and run here, if permitted.
 
-    Whether a kernel runs an ABI is only known when there is a compiler for it: what that shows is installed after it.
-    """
+    Whether a kernel runs an ABI is only known after a compiler is installed; packages that this reveals are installed
+    afterwards."""
     known = find(root, requested).abis
     asked = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
     tried: set[str] = set()
@@ -60,7 +60,7 @@ def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
 
 
 def missing_anywhere(root: Path) -> list[str]:
-    """The Debian packages that are missing for any ABI in any of its ways, and for another machine."""
+    """The Debian packages that are missing for any ABI with any target, and for another machine."""
     known = find(root).abis.values()
     ways = sorted({way for abi in known for way in abi.runs if way != NATIVE})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -79,7 +79,8 @@ def _missing(
 
 
 def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], machine: str) -> list[str]:
-    """What an ABI that is ready needs no more is not looked for: that would compile a program each time."""
+    """Returns the missing packages of an ABI. For an ABI that is ready it does not search packages, since that would
+    compile a program each time."""
     compiler = "" if ready else find_compiler(abi)
     packages = [*compiler.packages] if isinstance(compiler, Gap) else []
     ways: list[str] = []
@@ -114,7 +115,7 @@ def _missing_at(root: Path, way: str) -> list[str]:
 
 
 def install(root: Path, packages: Iterable[str]) -> bool:
-    """Whether it was tried: what came and what did not is for the caller to see."""
+    """Returns whether it was tried; the caller determines the result."""
     missing = list(dict.fromkeys(packages))
     is_allowed = os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
     return bool(missing) and is_allowed and _launch(root, missing)
@@ -122,7 +123,7 @@ def install(root: Path, packages: Iterable[str]) -> bool:
 
 @once()
 def _launch(root: Path, packages: Sequence[str]) -> bool:
-    """Whether there is a launcher, as in a wheel there is not, that may write down what it does."""
+    """Returns whether there is a launcher that may record its actions; a wheel has none."""
     if not os.access(root, os.W_OK):
         return False
     try:

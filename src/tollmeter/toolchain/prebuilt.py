@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables that a release brings, for machines without a compiler: prebuilt/ABI.tar.xz, which holds FAMILY.NAME, and
-before them
+"""Executables of a release, for machines without a compiler: prebuilt/ABI.tar.xz, which holds FAMILY.NAME, and before
+them
 
     manifest.json   {"sources": "SHA-256 of what they were built from", "probes": {"FAMILY.NAME": {"sha256": "..."}}}
 
@@ -42,7 +42,7 @@ class _Manifest(Record, frozen=True):
 
 
 def keep(root: Path, abi: Abi, folder: Path) -> int:
-    """Packs what a build of these sources left, to be brought by a release. Returns how many probes that is."""
+    """Packs the build of these sources for a release. Returns the number of probes."""
     made = root / "build" / abi.name
     built = sorted(proven.known(root, abi) & {path.name for path in made.iterdir()})
     executables = {probe: (made / probe).read_bytes() for probe in built}
@@ -56,7 +56,7 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
 
 
 def take(root: Path, requested: ProbesByAbi) -> None:
-    """Puts those of the probes that are to be built, and that were brought, where a build would leave them."""
+    """Unpacks the requested probes of a release to the paths of a build."""
     known = find(root).abis if (root / FOLDER).is_dir() else {}
     for abi in (known[name] for name in requested.keys() & known.keys()):
         lacking = set(requested[abi.name]) - proven.known(root, abi)
@@ -92,7 +92,7 @@ def _files(archive: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
 
 
 def _unpacked(root: Path, abi: Abi, files: Iterator[tuple[str, bytes]], wanted: Mapping[str, _Stated]) -> Iterator[str]:
-    """Writes those of the files that are wanted and are what the manifest states, and yields their names."""
+    """Writes the requested files that match the manifest, and yields their names."""
     left = dict(wanted)
     for probe, content in files:
         if probe in left and _is_put(root / "build" / abi.name / probe, content, left.pop(probe), root, abi):
@@ -103,7 +103,8 @@ def _unpacked(root: Path, abi: Abi, files: Iterator[tuple[str, bytes]], wanted: 
 
 
 def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi) -> bool:
-    """Whether the file is what is stated, and is accepted as a build's result is. Else it is named and removed."""
+    """Returns whether the file matches the manifest, and is accepted as a build's result is. Otherwise reports and
+    removes it."""
     if proven.fingerprint(content) != stated:
         failure: Failure | None = Failure("it is not what its manifest states", 5)
     else:
@@ -117,7 +118,7 @@ def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi)
 
 
 def _digest(root: Path, abi: Abi) -> str:
-    """Of every file that a build for the ABI reads here, by its path."""
+    """Returns the digest of every file that a build for the ABI reads, by its path."""
     files = [root / "Makefile", root / "abis" / f"{abi.name}.toml"]
     files += sorted(path for path in (root / "probes").rglob("*") if path.is_file())
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the source of a probe says of itself: its method, the functions that it names, and why it refuses a number.
+"""The information in a probe's source: its method, the functions that it names, and the reasons for which it refuses a
+number.
 
-tests/probes/test_shape.py holds every probe to the form that is read here."""
+tests/probes/test_shape.py checks that every probe has the form that is read here."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _SHARED = ("runtime",)
 
 
 class SourceFunction(NamedTuple):
-    """role: what the probe names it as. text: its lines, empty where no file of the probe defines it."""
+    """A function in a probe's source. role: its role in the probe. text: its lines, empty if no file of the probe
+    defines it."""
 
     role: str
     name: str
@@ -33,9 +35,9 @@ class SourceFunction(NamedTuple):
 
 
 class ProbeSource(NamedTuple):
-    """path: below probes/. method: the paragraphs of the comment that begins the file, and each header of its family,
-    by the file's name. functions: those of ROLES that it names. wrong, skipped: the formats of the sentences with which
-    it refuses a number, and with which it has none here."""
+    """The source of a probe. path: below probes/. method: paragraphs of the comment at the beginning of the file and of
+    each header of its family, by the file's name. functions: the functions of ROLES that it names. wrong, skipped:
+    formats of the sentences with which it refuses a number, and with which it has none here."""
 
     path: Path
     method: tuple[tuple[str, tuple[str, ...]], ...]
@@ -48,7 +50,7 @@ class ProbeSource(NamedTuple):
 
 
 def read_source(probes: Path, name: str) -> ProbeSource:
-    """probes: the folder of the sources. Raises Failure (2) where it has no such probe."""
+    """Returns the source of a probe. probes: folder of the sources. Raises Failure (2) if the probe does not exist."""
     family, _, stem = name.partition(".")
     path = next((path for suffix in ("c", "cc") if (path := probes / family / f"{stem}.{suffix}").is_file()), None)
     if path is None:
@@ -63,7 +65,7 @@ def read_source(probes: Path, name: str) -> ProbeSource:
 
 
 def _with_headers(path: Path) -> dict[Path, str]:
-    """The file and the headers of its family that it includes, those that they include too."""
+    """Returns the file and the headers of its family that it includes, transitively."""
     texts, left = dict[Path, str](), [path]
     while left:
         file = left.pop(0)
@@ -74,13 +76,14 @@ def _with_headers(path: Path) -> dict[Path, str]:
 
 
 def _paragraphs(comment: str) -> tuple[str, ...]:
-    """Without the margin of stars. Lines of one paragraph become one; a list keeps its lines."""
+    """Returns paragraphs without the margin of stars. Lines of one paragraph become one; a list keeps its lines."""
     bare = "\n".join(line.removeprefix(" *").removeprefix(" ") for line in comment.splitlines())
     return tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n|\n(?=[*-] )", bare) if part.strip())
 
 
 def _functions(texts: Sequence[str], probes: Path) -> Iterator[SourceFunction]:
-    """texts: of the probe's files. A function that all probes share is in a header of the runtime."""
+    """Yields the functions. texts: of the probe's files. A function that all probes share is in a header of the
+    runtime."""
     fields = dict(_FIELD.findall(next((text for text in texts if _TABLE in text), "").partition(_TABLE)[2]))
     for role in ROLES:
         if name := fields.get(role):
@@ -96,6 +99,6 @@ def _definition(source: str, name: str) -> str:
 
 
 def _refusals(texts: Sequence[str], kind: str) -> Iterator[str]:
-    """Each format once. A value that it prints stands as it does in the source."""
+    """Yields each format once. A value that it prints appears as in the source."""
     found = (match[2] for text in texts for match in _REFUSALS.finditer(text) if match[1] == kind)
     yield from dict.fromkeys("".join(_TEXT.findall(quoted)) for quoted in found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier builds left in build/ABI, and whether the sources still are what it was built from.
+"""The results of earlier builds in build/ABI, and whether they match the sources.
 
     FAMILY.NAME            the executable
     FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
@@ -36,7 +36,7 @@ _JUDGES = ("build", "accepting", "proven")
 
 
 def known(root: Path, abi: Abi) -> frozenset[str]:
-    """The probes that no further build would change: they are built and checked, or left out for a reason."""
+    """The probes that another build would not change: they are built and checked, or left out for a reason."""
     if not _is_current(root, abi):
         return frozenset()
     folder = root / "build" / abi.name
@@ -46,7 +46,7 @@ def known(root: Path, abi: Abi) -> frozenset[str]:
 
 
 def begin(root: Path, abi: Abi) -> None:
-    """Before a build. A source that is saved from now on is younger than what is made of it."""
+    """Records the begin of a build. A source that is saved from now on is younger than the build's results."""
     folder = root / "build" / abi.name
     folder.mkdir(parents=True, exist_ok=True)
     _clamp_future_times(root, folder)
@@ -58,7 +58,7 @@ def begin(root: Path, abi: Abi) -> None:
 
 
 def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
-    """After it. A probe that is left out leaves nothing that could be measured."""
+    """Records the end of a build. A probe that is left out leaves no file that could be measured."""
     folder = root / "build" / abi.name
     is_new = not (folder / STAMP).exists()
     for probe in broken:
@@ -73,14 +73,14 @@ def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, s
 
 
 def drop_forgotten(folder: Path, probes: frozenset[str]) -> None:
-    """Removes what was built of sources that are gone."""
+    """Removes the results of deleted sources."""
     for path in folder.iterdir():
         if path.is_file() and path.name not in _OTHER_FILES and path.name.removesuffix(".describe") not in probes:
             path.unlink()
 
 
 def fingerprint(content: bytes) -> dict[str, str | int]:
-    """Of an executable, as the manifest has it."""
+    """Returns the fingerprint of an executable, in the form of the manifest."""
     return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
 
 
@@ -107,7 +107,7 @@ def _is_current(root: Path, abi: Abi) -> bool:
 
 
 def _before_a_library(root: Path, abi: Abi, built: Mapping[str, float]) -> Iterator[str]:
-    """Those of the probes that were built before one of their libraries came or went."""
+    """Yields the probes that were built before one of their libraries was added or removed."""
     last = max(map(_time_of, libraries.changes(root)), default=0.0)
     older = [probe for probe, time_s in built.items() if time_s < last]
     if not older:
@@ -118,7 +118,7 @@ def _before_a_library(root: Path, abi: Abi, built: Mapping[str, float]) -> Itera
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Folders too: they are as young as the last file that came or went."""
+    """Yields the source files and folders: a folder's time is that of the last file that was added or removed."""
     yield root / "Makefile"
     yield root / "probes"
     yield from (root / "probes").rglob("*")
@@ -126,7 +126,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 
 def _time_of(path: Path) -> float:
-    """0 for a file that was removed meanwhile: the time of its folder shows that."""
+    """Returns a file's time; 0 for a file that was removed concurrently, which its folder's time shows."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -134,7 +134,8 @@ def _time_of(path: Path) -> float:
 
 
 def _clamp_future_times(root: Path, folder: Path) -> None:
-    """After a clock went back, files from the future would be built always (sources) or never (objects)."""
+    """Sets future file times to the present: after a clock went back, such sources would always be built, and such
+    objects never."""
     latest = time.time() + _FUTURE_S
     with contextlib.suppress(OSError):
         for source in (*_sources(root), *libraries.changes(root)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes probes of ABIs ready to be measured: builds those that are requested and not built, and has them describe
-themselves. What stands in build/ besides what a build leaves in build/ABI:
+"""Prepares probes of ABIs for measuring: builds the requested probes that are not built, and runs their descriptions.
+Files in build/ besides a build's results in build/ABI:
 
     ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
                   for. It is the first that its file names and this machine has, whatever its probes described
@@ -39,7 +39,7 @@ ProbesByAbi = Mapping[str, Collection[str]]
 
 
 class NoCompiler(Failure):
-    """Nothing here compiles for an ABI."""
+    """An error: no compiler on this machine compiles for an ABI."""
 
     def __init__(self, gap: Gap) -> None:
         super().__init__(in_one_sentence([gap]), 5)
@@ -47,7 +47,7 @@ class NoCompiler(Failure):
 
 
 def in_one_sentence(gaps: Sequence[Gap]) -> str:
-    """Why these ABIs cannot be built, and one line that installs what all of them lack."""
+    """Returns why these ABIs cannot be built, and one line that installs the packages that they lack."""
     reasons: dict[str, list[str]] = {}
     for gap in gaps:
         reasons.setdefault(gap.reason, []).append(gap.abi)
@@ -91,7 +91,7 @@ def make_ready(
 
 
 def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
-    """Why an ABI cannot be had without a build, by its name."""
+    """Returns why an ABI cannot be had without a build, by its name."""
     known = find(root, requested.keys())
     gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
     for name, probes in requested.items():
@@ -101,7 +101,7 @@ def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
 
 
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
-    """Whether any of them is still to be built."""
+    """Returns whether any of them is still to be built."""
     return not proven.known(root, abi).issuperset(probes)
 
 
@@ -133,7 +133,7 @@ def _without_make(name: str, compiler: str | Gap) -> Gap:
 
 @once()
 def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
-    """The failures, by ABI. One line reports what was built."""
+    """Returns the failures, by ABI, and reports the builds in one line."""
     if not tasks:
         return {}
     began = time.monotonic()
@@ -147,7 +147,7 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
 
 
 def in_words(several: Sequence[BuildResult]) -> str:
-    """What was built, as a sentence; empty where nothing was."""
+    """Returns the list of built probes as a sentence; empty if none was built."""
     anew = dict.fromkeys(probe for made in several for probe in made.anew)
     what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
     return f"built {what} for {', '.join(made.abi for made in several if made.anew)}" if anew else ""
@@ -157,7 +157,7 @@ def in_words(several: Sequence[BuildResult]) -> str:
 
 
 def known_gap(root: Path, name: str) -> NoCompiler | None:
-    """Why an ABI could not be built, if no package came since."""
+    """Returns why an ABI could not be built, if no package came since."""
     kept = root / "build" / f"{name}.gap"
     try:
         if kept.stat().st_mtime < (_DPKG.stat().st_mtime if _DPKG.exists() else 0):
@@ -168,7 +168,7 @@ def known_gap(root: Path, name: str) -> NoCompiler | None:
 
 
 def _remember(root: Path, compilers: Mapping[str, str | Gap]) -> None:
-    """Where it cannot be kept it is found out again."""
+    """Stores why ABIs have no compiler. A reason that cannot be stored is determined again."""
     for name, compiler in compilers.items():
         kept = root / "build" / f"{name}.gap"
         with contextlib.suppress(OSError):
@@ -183,7 +183,8 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap]) -> None:
 
 
 def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
-    """Has probes describe themselves that this machine does not run. Raises Failure where nothing runs them."""
+    """Runs --describe of foreign-ABI probes on a target and records that target. Raises Failure if no target
+    runs them."""
     chosen = root / "build" / f"{abi.name}.target"
     if is_loader_for(abi):
         chosen.unlink(missing_ok=True)
@@ -212,7 +213,7 @@ def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[s
 
 
 def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Target]:
-    """Raises Failure with what each way lacks."""
+    """Returns the first target that opens. Raises Failure with the missing requirement of each."""
     complaints: list[str] = []
     asked = [for_abi(target, abi) for target in targets if target != LOCAL]
     for name in (*asked, *(way for way in abi.runs if way != NATIVE)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an address to its function, by the symbol table, and to the functions inlined there, by the DWARF of our own
-code (-g1). Of the kernel's addresses by /proc/kallsyms."""
+"""Resolves an address to its function, by the symbol table, and to the functions inlined there, by the DWARF of our own
+code (-g1). Kernel addresses are resolved by /proc/kallsyms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE, _NARROW = "IBBHQQ", "IIIBBH"
 
 
 class Symbol(NamedTuple):
-    """section: the number of the one that it lies in, UNDEFINED for none."""
+    """A symbol. section: index of its section, UNDEFINED for none."""
 
     name: str
     kind: int
@@ -39,7 +39,7 @@ class Symbol(NamedTuple):
 
 
 def symbols(elf: ELFFile) -> Iterator[Symbol]:
-    """In the table's order; none where the file was stripped of it."""
+    """Yields the symbols in the table's order; none if the file was stripped."""
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         return
@@ -58,7 +58,7 @@ UNKNOWN = "(no symbol)"
 
 
 class Span(NamedTuple):
-    """Addresses of one function, or of one place where it was inlined; depth: how many it is inside of."""
+    """Addresses of one function, or of one inlined copy; depth: number of functions around it."""
 
     begin: int
     end: int
@@ -67,20 +67,19 @@ class Span(NamedTuple):
 
 
 class Met(NamedTuple):
-    """Which lines of the sources a profile met how often, and in which the functions of each file begin."""
+    """The source lines of a profile: samples of each line, and the first lines of each file's functions."""
 
     hits: Mapping[tuple[str, int], int]
     begins: Mapping[str, frozenset[int]]
 
     def from_on(self, file: str, line: int) -> int:
-        """How often it was in this line, or behind it in the same function. file: without its folders."""
+        """Returns the samples in this line, or after it in its function. file: without its folders."""
         end = min((begin for begin in self.begins.get(file, ()) if begin > line), default=1 << 32)
         return sum(count for (name, place), count in self.hits.items() if name == file and line <= place < end)
 
 
 class Symbols:
-    """An executable's functions. Reads the file once, and each kind of its DWARF when it is asked for: the lines of
-    one take a second."""
+    """An executable's functions. Reads the file once, and each kind of its DWARF on demand: its lines take a second."""
 
     def __init__(self, path: Path) -> None:
         self._elf = ELFFile(BytesIO(path.read_bytes()))
@@ -102,7 +101,7 @@ class Symbols:
 
     @cached_property
     def _declared(self) -> set[tuple[str, int]]:
-        """The file's name and the line of each function that was compiled, or put into another."""
+        """The file's name and the line of each function that was compiled or inlined."""
         declared = set()
         for dwarf, unit in self._units:
             files = _files(dwarf, unit)
@@ -122,24 +121,24 @@ class Symbols:
         return Met(hits, {name: frozenset(line for file, line in self._declared if file == name) for name in files})
 
     def line(self, address: int) -> tuple[str, int] | None:
-        """File and line that an address was compiled from; None where it is unknown."""
+        """Returns file and line of an address; None if unknown."""
         place = bisect_right(self._lines, (address, "￿", 0)) - 1
         return self._lines[place][1:] if place >= 0 and self._lines[place][1] else None
 
     def function(self, address: int) -> str:
-        """The one that has this code, by its symbol."""
+        """The function of an address, by its symbol."""
         place = bisect_right(self._begins, address) - 1
         span = self._functions[place] if place >= 0 else None
         return span.name if span and address < span.end else UNKNOWN
 
     def inlined(self, address: int) -> str | None:
-        """The innermost function that was put there, where it is not the symbol's own."""
+        """The innermost function that was inlined at an address, if it is not the symbol's own."""
         around = [span for span in self._inlined if span.begin <= address < span.end]
         return max(around, key=lambda span: span.depth).name if around else None
 
 
 class KernelSymbols:
-    """The running kernel's functions; none where kernel.kptr_restrict hides its addresses, which are then all 0."""
+    """The running kernel's functions; none if kernel.kptr_restrict hides its addresses, which are then all 0."""
 
     def __init__(self, listed: Path = Path("/proc/kallsyms")) -> None:
         try:
@@ -151,14 +150,14 @@ class KernelSymbols:
         self._functions = sorted((address, name) for address, name in named.items() if address)
 
     def function(self, address: int) -> str | None:
-        """The one that begins last before an address. kallsyms has no lengths."""
+        """The last function that begins before an address. kallsyms has no lengths."""
         place = bisect_right(self._functions, (address, "\U0010ffff")) - 1
         return self._functions[place][1] if place >= 0 else None
 
 
 def _functions(elf: ELFFile) -> list[Span]:
-    """One name an address: the shortest, since libraries give one function many. Marks of the linker have no length;
-    what assembly left without one reaches to the next."""
+    """Returns one name for each address: the shortest, since libraries give one function many names. Linker marks have
+    no length; an assembly function without a length extends to the next."""
     named: dict[int, Span] = {}
     for symbol in symbols(elf):
         if symbol.kind == FUNCTION and symbol.section != UNDEFINED:
@@ -213,7 +212,7 @@ def _ranges(dwarf: DWARFInfo, unit: CompileUnit, die: DIE) -> Iterator[tuple[int
 
 
 def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
-    """The names of a unit's files, without their folders, by the numbers that its entries and lines use."""
+    """The names of a unit's files, without their folders, by the numbers in its entries and lines."""
     program = dwarf.line_program_for_CU(unit)
     first = 0 if program and program["version"] >= 5 else 1  # files are numbered from 1 before DWARF 5
     named = program["file_entry"] if program else ()
@@ -221,7 +220,8 @@ def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
 
 
 def _lines(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, str, int]]:
-    """Where each stretch of code begins, with its file's name and line; an empty name past the last of a sequence."""
+    """Yields the beginning of each stretch of code, with its file's name and line; an empty name after the last of a
+    sequence."""
     program = dwarf.line_program_for_CU(unit)
     files = _files(dwarf, unit)
     for entry in program.get_entries() if program else ():

@@ -24,9 +24,9 @@ _CONTAINER = re.compile(
 
 
 class Fact(NamedTuple):
-    """One line of the table: its value under each ABI, in the order asked, and what a difference would break.
+    """One line of the table: its value under each ABI, in the requested order, and the consequence of a difference.
 
-    `file`: a wire format or a file that holds the type as it lies in memory; `code`: only what assumes the number."""
+    `file`: a wire format or a file stores the type as it is in memory; `code`: only code depends on the number."""
 
     name: str
     values: tuple[str, ...]
@@ -34,9 +34,9 @@ class Fact(NamedTuple):
 
 
 def read_layout(path: Path) -> dict[str, str]:
-    """All facts of one object file by name: numbers in decimal, bytes in hexadecimal as they lie in memory.
+    """Returns all facts of one object file by name: numbers in decimal, bytes in hexadecimal in memory order.
 
-    Raises Failure (2) where it holds no such facts."""
+    Raises Failure (2) if it contains no facts."""
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite's [[workload]] for one ABI: built by its own words, and made into an executable that measures it as a probe.
+"""A suite's [[workload]] for one ABI: built by its own command, and made into an executable that measures it as a
+probe.
 
-Words are words: a command is started by what stands in them, and no shell reads them. `{cc}` and `{flags}` stand for
-the ABI's compiler and flags, as many words as these are; `{source}` and `{out}`, in any word, for the folder of the
-source and for the program that is built.
+A command is started by its words, without a shell. `{cc}` and `{flags}` are replaced by the ABI's compiler and flags,
+as several words; `{source}` and `{out}`, in any word, by the folder of the source and by the path of the built program.
 
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
@@ -38,7 +38,7 @@ _FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie"
 
 
 def source_of(root: Path, workload: Workload) -> Path | None:
-    """The folder of its source, brought where it is missing; None where it has none. Raises Failure (5)."""
+    """The folder of a workload's source, downloaded if missing; None if it has none. Raises Failure (5)."""
     source = workload.source
     if source is None:
         return None
@@ -52,8 +52,8 @@ def source_of(root: Path, workload: Workload) -> Path | None:
 
 
 def made(root: Path, workload: Workload, abi: Abi) -> Path:
-    """The executable, built where it is stale. Raises Failure: 1 where it does not build, 5 without its source or a
-    compiler. The compiler is looked for only then: to try one takes as long as several visits."""
+    """The executable, built if stale. Raises Failure: 1 if it does not build, 5 without its source or a compiler. The
+    compiler is searched only then, since trying one takes as long as several visits."""
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
     source = source_of(root, workload)
@@ -117,8 +117,8 @@ def _program(
     sources: Sequence[Path],
     prepare: Callable[[str, Abi, Path], None] = lambda _compiler, _abi, _folder: None,
 ) -> Path:
-    """build/workloads/ABI/NAME, built if stale, in a folder of its own until whole. prepare: writes headers into that
-    folder. Raises Failure: 1 if the build fails, 5 without a compiler."""
+    """Returns build/workloads/ABI/NAME, built if stale, in a temporary folder until complete. prepare: writes headers
+    into that folder. Raises Failure: 1 if the build fails, 5 without a compiler."""
     executable = root / "build/workloads" / abi.name / name
     if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable
@@ -136,7 +136,7 @@ def _program(
 
 
 def _age(root: Path, workload: Workload, abi: Abi) -> str:
-    """Of all that it is made of. What another compiler makes has another libtoll.a."""
+    """Returns a digest of all inputs. libtoll.a is one of them, and differs with another compiler."""
     library = root / "build" / abi.name / "libtoll.a"
     parts = [msgspec.json.encode(workload), " ".join(abi.flags).encode()]
     parts += [library.read_bytes(), (root / _OURS / "command.c").read_bytes()]
@@ -169,7 +169,7 @@ def _header(workload: Workload, program: Path) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A C string. JSON's escapes are C's, but for code points, which no such text has."""
+    """Returns a C string. JSON's escapes are valid in C, except for code points, which these texts do not contain."""
     return json.dumps(text, ensure_ascii=False)
 
 
