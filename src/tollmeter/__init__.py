@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tollmeter measures the toll of every boundary that code crosses on a machine, and says why it costs what it costs.
+"""Tollmeter measures the toll of every boundary that code crosses on a machine, and explains the cost.
 
-What stands in `__all__` is public, and keeps its meaning within a major version (docs/library.md). All else may move.
-"""
+The names in `__all__` are public, and keep their meaning within a major version (docs/library.md). All other names may
+change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter` is `toll`."""
+"""Runs `toll` as `python -m tollmeter`."""
 
 import gc
 import sys
@@ -10,7 +10,7 @@ INFRASTRUCTURE = 5
 
 
 def main() -> int:
-    """Returns the exit code. Signals wait until what answers them is there."""
+    """Returns the exit code. Signals are held until their handlers are installed."""
     starting.hold_signals()
     starting.open_descriptors()
     starting.restore_environment()

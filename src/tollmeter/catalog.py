@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds probes and suites by asking files: what the build left in build/ABI/, and suites/*.toml."""
+"""Finds probes and suites in files: build/ABI/ and suites/*.toml."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _COMMANDS = ("build", "start", "verify")
 
 
 class Executable(Record, frozen=True):
-    """One probe for one ABI, as it described itself. path: absolute. target: what runs it; also: other requested
-    targets that run it; could: targets that would, if a selection names them."""
+    """The executable of one probe for one ABI, as it described itself. path: absolute. target: the target that runs it;
+    also: other requested targets that run it; could: targets that run it if a selection names them."""
 
     path: str
     probe: Probe
@@ -39,8 +39,8 @@ class Executable(Record, frozen=True):
 
 
 class Catalog(Record, frozen=True):
-    """abis: those that can run, the machine's own first. gaps: why others cannot, by name. broken: why a probe was not
-    built, by name and ABI."""
+    """The built probes. abis: ABIs that can run, the machine's own first. gaps: why other ABIs cannot, by name. broken:
+    why a probe was not built, by name and ABI."""
 
     executables: dict[tuple[str, str], Executable] = {}
     abis: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Catalog(Record, frozen=True):
     broken: dict[tuple[str, str], str] = {}
 
     def probes(self) -> dict[str, Probe]:
-        """By name, as the first ABI that has it describes it."""
+        """Returns the probes by name, as described for the first ABI that has them."""
         by_name: dict[str, Probe] = {}
         for abi in self.abis:
             for (probe, of_abi), executable in self.executables.items():
@@ -62,7 +62,8 @@ class Catalog(Record, frozen=True):
 
 
 def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Catalog:
-    """The built probes of all or some ABIs. machine: the CPU as in `uname -m`. Raises Failure (5) if none is built."""
+    """Returns the built probes of all or some ABIs. machine: the CPU as in `uname -m`. Raises Failure (5) if none is
+    built."""
     executables: dict[tuple[str, str], Executable] = {}
     broken: dict[tuple[str, str], str] = {}
     gaps: dict[str, str] = {}
@@ -82,8 +83,8 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
 
 
 def _executables(manifest: Path) -> list[Executable]:
-    """The executables of one ABI that could print their description, which is how the build knows that they run. Their
-    target is the one on which they were described, `local` where that was this machine."""
+    """The executables of one ABI whose description the build could read, which shows that they run. Their target is the
+    one on which they were described, `local` for this machine."""
     folder = manifest.parent
     chosen = folder.with_name(f"{folder.name}.target")
     is_local = not chosen.is_file()
@@ -103,7 +104,8 @@ def _executables(manifest: Path) -> list[Executable]:
 
 
 def check_unchanged(executables: Iterable[Executable]) -> None:
-    """That each file is the one that was built. Raises Failure (5): a number must belong to the hash beside it."""
+    """Checks that each file is the one that was built. Raises Failure (5), since a number must belong to its recorded
+    hash."""
     for executable in executables:
         try:
             digest = hashlib.sha256(Path(executable.path).read_bytes()).hexdigest()
@@ -120,7 +122,8 @@ INDEX = "probes/index.jsonl"
 
 
 def indexed(root: Path) -> dict[str, Probe]:
-    """Descriptions of the probes by name, without a build; without those whose sources came since `make index`."""
+    """Returns descriptions of the probes by name, without a build; without probes whose sources changed since `make
+    index`."""
     path = root / INDEX
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
@@ -131,14 +134,15 @@ def indexed(root: Path) -> dict[str, Probe]:
 
 
 class BuiltProbes(NamedTuple):
-    """abis: for which a probe is built, by its name. left_out: why a probe was left out of a build, by its name."""
+    """The results of earlier builds. abis: ABIs with a built probe, by the probe's name. left_out: why a probe was left
+    out of a build, by its name."""
 
     abis: dict[str, list[str]]
     left_out: dict[str, str]
 
 
 def built_probes(build: Path) -> BuiltProbes:
-    """What earlier builds left, without their descriptions."""
+    """Returns the probes of earlier builds, without their descriptions."""
     built = BuiltProbes({}, {})
     for manifest in sorted(build.glob("*/manifest.json")):
         for name in _read(manifest):
@@ -164,7 +168,7 @@ def index_of(loaded: Catalog) -> bytes:
 
 
 def read_suite(path: Path) -> Suite:
-    """One suite file (docs/suites.md). Raises Failure with a sentence for what it cannot mean."""
+    """Returns one suite file (docs/suites.md). Raises Failure with a sentence for invalid content."""
     try:
         table = clean_suite(_one_line(tomllib.loads(read_regular(path, _MOST_BYTES).decode())))
         suite = msgspec.convert({"name": path.stem, **table}, Suite)
@@ -181,7 +185,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def _unfit(claim: Published) -> str:
-    """What a claim lacks; empty for nothing."""
+    """Returns the missing part of a claim; empty if none is missing."""
     if not (claim.is_answerable or claim.missing):
         return "must have a row, or a sentence that says why there is none"
     if claim.relation in _VALUED and claim.value is None:
@@ -192,7 +196,8 @@ def _unfit(claim: Published) -> str:
 
 
 def _one_line(value: Any) -> Any:
-    """Text may be broken over lines in the file; it is one paragraph. The words of a command are what they are."""
+    """Returns a value with each text, which may be broken over lines in the file, as one line. The words of a command
+    are unchanged."""
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, dict):
@@ -206,7 +211,7 @@ def suites(folder: Path) -> dict[str, Suite]:
 
 
 def _mistake(error: Exception) -> str:
-    """Says `unknown key` where msgspec says that an object contains an unknown field."""
+    """Returns the message of an error, with `unknown key` for msgspec's message on an unknown field."""
     key = re.match(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.+)`)?$", str(error))
     if key is None:
         return str(error)
@@ -217,14 +222,14 @@ def _mistake(error: Exception) -> str:
 
 
 def check_known(kind: str, name: str, known: Collection[str], place: str = "") -> None:
-    """Raises Failure (2) for a name that is none of these, with the nearest."""
+    """Raises Failure (2) for an unknown name, with the nearest names."""
     if name not in known:
         raise unknown(kind, name, [*known], place=place)
 
 
 def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place: str = "") -> Failure:
-    """One line for a name that does not exist, with the nearest names that do; where none is near, advice or the first
-    ones. place: where it was looked for, as in `of kernel.loop`."""
+    """One line for a name that does not exist, with the nearest names that do; if none is near, advice or the first
+    ones. place: the searched set, as in `of kernel.loop`."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
     # `arm` means one of arm-soft and arm-hard, and all of them are as near.

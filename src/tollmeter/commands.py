@@ -27,13 +27,13 @@ Word = str | os.PathLike[str]
 
 
 def run(origin: Origin, words: Sequence[Word], *, check: bool = False, **options: Any) -> CompletedProcess[Any]:
-    """As subprocess.run. Raises Failure as `start`."""
+    """Runs a command as subprocess.run does. Raises Failure as `start` does."""
     _refuse(origin, words)
     return subprocess.run(words, check=check, **options)
 
 
 def start(origin: Origin, words: Sequence[Word], **options: Any) -> Popen[Any]:
-    """As subprocess.Popen. Raises Failure (5) for a command with a path inside a run's folder."""
+    """Starts a command as subprocess.Popen does. Raises Failure (5) for a command with a path inside a run's folder."""
     _refuse(origin, words)
     return subprocess.Popen(words, **options)
 

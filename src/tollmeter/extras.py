@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be installed on request: the command for Debian's packages on this system's distribution, and large Python
-packages that few runs need. Each of these has its own lock file, and is installed by its hash.
+"""Installation on request: the command for Debian's packages on this system's distribution, and large Python packages
+that few runs need. Each Python package has its own lock file, and is installed by its hash.
 
 ABI files and targets name Debian's packages, which are tested. Other distributions' names for them are listed here."""
 
@@ -31,7 +31,7 @@ _LASTS_S = 900
 
 
 class Extra(NamedTuple):
-    """lock: its file in the checkout; module: what is imported of it."""
+    """An optional Python package. lock: its lock file in the checkout; module: the imported module."""
 
     lock: str
     module: str
@@ -39,7 +39,7 @@ class Extra(NamedTuple):
 
     @property
     def mend(self) -> str:
-        """To be typed in the checkout, or where the wheel's sources are."""
+        """Returns the command to type in the checkout, or in the wheel's source folder."""
         return f"`{shlex.join([sys.executable, *_PIP, self.lock])}`"
 
 
@@ -54,7 +54,7 @@ def is_installed(extra: Extra) -> bool:
 
 
 def may_install() -> bool:
-    """Whether it is Tollmeter's own environment, and no variable forbids it."""
+    """Returns whether it is Tollmeter's own environment, and no variable forbids it."""
     return os.environ.get("TOLL_INSTALL") != "no" and sys.prefix != sys.base_prefix
 
 
@@ -81,7 +81,8 @@ def install(root: Path, extra: Extra) -> None:
 
 
 def fetched(root: Path, extra: Extra, scratch: str) -> Path:
-    """A folder with the package, below scratch. pip gets no Ctrl-C. Raises Failure (5) with pip's error."""
+    """Downloads the package to a folder below scratch, and returns it. pip receives no Ctrl-C. Raises Failure (5) with
+    pip's error."""
     folder = Path(scratch, "package")
     words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, "--target", str(folder)]
     try:
@@ -99,15 +100,17 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
 
 
 def chart_script(folder: Path) -> Path:
-    """The file of the script that draws the charts of a page: a release brings it, else it is kept there, once made."""
+    """Returns the file of the script that draws the charts of a page: a release contains it, else it is made once and
+    stored in this folder."""
     brought = folder.parent / "prebuilt/vega.js"
     return brought if brought.is_file() else folder / f"vega-{version(ROOT, CHARTS)}.js"
 
 
 @contextlib.contextmanager
 def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
-    """Makes that file beside what is done meanwhile: of its 34 MB a page needs 1. None where it is kept already. In a
-    session of its own the process is interrupted once, by this one: a second signal would interrupt its cleaning up."""
+    """Makes the chart script in a concurrent process: a page needs 1 MB of its 34 MB. Yields None if it is already
+    stored. The process has its own session and gets one signal, from this process: a second signal would interrupt
+    its clean-up."""
     if _is_script_kept():
         yield None
         return
@@ -121,7 +124,7 @@ def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
 
 
 def _is_script_kept() -> bool:
-    """Also where there is no lock file to fetch it by."""
+    """Returns whether the script is stored, also without a lock file by which to fetch it."""
     try:
         return chart_script(ROOT / "build").is_file()
     except FileNotFoundError:
@@ -129,7 +132,7 @@ def _is_script_kept() -> bool:
 
 
 def version(root: Path, extra: Extra) -> str:
-    """The version that the lock file names first, whether it is installed or not."""
+    """The first version in the lock file, whether installed or not."""
     pin = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
     return pin[1] if pin else "of no version"
 
@@ -162,7 +165,8 @@ _NAMELESS = ("", "", "")
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """The command, as root, for Debian's packages, between backticks; those without a name here follow it."""
+    """Returns the command, as root, for Debian's packages, between backticks; packages without a name on this
+    distribution follow it."""
     debian_names = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
     if manager is None or manager == "apt-get":

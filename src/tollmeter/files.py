@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in untrusted folders: nothing is written through a link, and no device or pipe is read, since it might never
-end. Commands that a file names are started only where the file is trusted."""
+"""Files in untrusted folders: no write follows a link, and no device or pipe is read, since it might never end.
+Commands that a file names are started only if the file is trusted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _WAYS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND | 
 
 
 def open_regular(path: Path, mode: str = "rb", *, follow: bool = True) -> IO[bytes]:
-    """mode: rb, r+b or ab. follow: a link at the end of the path. Raises OSError where it is no file, with its name."""
+    """Opens a regular file. mode: rb, r+b or ab. follow: follow a link at the end of the path. Raises OSError with its
+    name if it is not a regular file."""
     descriptor = _descriptor(path, mode, follow=follow)
     try:
         return os.fdopen(descriptor, mode, buffering=0 if mode == "r+b" else -1)
@@ -50,7 +51,8 @@ def _descriptor(path: Path, mode: str, *, follow: bool = True) -> int:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """At most so many from the file's beginning, in a third of the time of a file object. Raises OSError."""
+    """Returns at most `count` bytes from the file's beginning, in a third of the time of a file object. Raises
+    OSError."""
     descriptor = _descriptor(path, "rb")
     try:
         return os.read(descriptor, count)
@@ -59,7 +61,7 @@ def first_bytes(path: Path, count: int) -> bytes:
 
 
 def read_regular(path: Path, most_bytes: int) -> bytes:
-    """The whole file. Raises OSError where it is none, or larger."""
+    """Reads the whole file. Raises OSError if it is not a regular file, or is larger."""
     with open_regular(path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -88,7 +90,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def own_folder(folder: Path, below: str = "") -> Path:
-    """Makes folders below one that the person named, and returns the last. Raises OSError where one of them is a link:
+    """Makes folders below one that the person named, and returns the last. Raises OSError if one of them is a link:
     a folder from elsewhere may hold one that leads out of it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, below.split("/")):
@@ -101,7 +103,7 @@ def own_folder(folder: Path, below: str = "") -> Path:
 
 
 def plain(text: str) -> str:
-    """The text as a part of a file's name."""
+    """The text in a form for a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
 
 
@@ -112,7 +114,7 @@ _DICTIONARY_BYTES = 16 << 20
 
 
 def tar_of(files: Mapping[str, bytes]) -> bytes:
-    """The same bytes for the same files: no time, owner or order of this machine is in it."""
+    """Returns a reproducible archive: it contains no time, owner or order of this machine."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
@@ -134,7 +136,7 @@ def xz_of(content: bytes, preset: int) -> bytes:
 
 
 def trust(paths: Sequence[Path]) -> None:
-    """From now on. Raises Failure: 2 where a file cannot be read, 5 where that cannot be kept."""
+    """Trusts these files from now on. Raises Failure: 2 if a file cannot be read, 5 if the trust cannot be stored."""
     if not paths:
         return
     lines = b"".join(f"{_digest(path)}  {path.resolve()}\n".encode(errors="replace") for path in paths)
@@ -148,7 +150,7 @@ def trust(paths: Sequence[Path]) -> None:
 
 
 def untrusted(path: Path) -> str | None:
-    """Why commands of a file are not started, if so."""
+    """Returns why commands of a file are not started, if so."""
     trusted = b""
     with contextlib.suppress(OSError):
         trusted = read_regular(_trust_file(), _MOST_TRUSTED_BYTES)

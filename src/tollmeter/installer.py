@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip, which no run needs: the environment's own, or the wheel that Python keeps for new environments.
+"""Runs pip, which no run needs: the environment's own, or the wheel that Python stores for new environments.
 
-python -m tollmeter.installer WORDS...    what pip does with these words
-"""
+python -m tollmeter.installer WORDS...    what pip does with these words"""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ NO_INSTALLER = 5
 
 
 def wheels() -> list[Path]:
-    """Where distributions put Python's own wheels, and where Python itself does."""
+    """Returns the folders of Python's own wheels, as distributions and as Python place them."""
     folders = [Path(folder) for folder in (sysconfig.get_config_var("WHEEL_PKG_DIR"),) if folder]
     folders += [Path(sysconfig.get_path("stdlib")) / "ensurepip/_bundled", Path("/usr/share/python-wheels")]
     return [wheel for folder in folders for wheel in sorted(folder.glob("pip-*.whl"))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the user beside the requested output, the progress of long work, and the time of work that is done
-once. The command listens to the sentences; a program that uses the library may."""
+"""Sentences for the user on standard error, the progress of long work, and the time of one-off work. The command prints
+the sentences; a program that uses the library may listen to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def notify(sentence: str) -> None:
 
 @contextlib.contextmanager
 def once_each() -> Iterator[None]:
-    """While entered, each sentence is passed on once: several runs of one plan repeat theirs."""
+    """Passes each sentence on once while entered, since several runs of one plan repeat their sentences."""
     printed, before = set[str](), [*_listeners]
 
     def tell(sentence: str) -> None:
@@ -37,7 +37,7 @@ def once_each() -> Iterator[None]:
 
 
 def listen(listener: Callable[[str], None]) -> None:
-    """From now on each sentence is given to it too."""
+    """Adds a listener, which receives each sentence from now on."""
     if listener not in _listeners:
         _listeners.append(listener)
 
@@ -50,7 +50,7 @@ _FROM_THE_LEFT = "\r\033[K"
 
 @contextlib.contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Prints on a terminal what is done, as long as it lasts. The next line overwrites it."""
+    """Shows the current work on a terminal while it lasts. The next line overwrites it."""
     is_terminal = _redraws()
     if is_terminal:
         _write(f"{_FROM_THE_LEFT}toll: {what}\r")
@@ -71,7 +71,8 @@ def _redraws() -> bool:
 
 
 class Counting:
-    """Called with the number done and the total. Work that ends before the first line is due prints nothing."""
+    """A progress function, called with the completed number and the total. Work that ends before the first line is due
+    prints nothing."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -121,5 +122,5 @@ def once() -> Iterator[None]:
 
 
 def spent_once_s() -> float:
-    """The seconds of such work since this process began."""
+    """Returns the seconds of one-off work since this process began."""
     return _spent_s[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where probes, ABI files and suites are, and what is built of them: the checkout, or a folder of the user.
+"""The folders of probes, ABI files, suites and builds: the checkout, or a folder of the user.
 
 For a wheel, which is often read-only, the user's folder has links to its sources, and build/ beside them."""
 
@@ -19,7 +19,7 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter, below the XDG variable's folder or at_home. A substitute where that cannot be
+    """The user's folder for Tollmeter, below the XDG variable's folder or at_home. A substitute if it cannot be
     written, as in many containers."""
     if named := os.environ.get(variable):
         return Path(named) / "tollmeter"
@@ -38,7 +38,7 @@ def have_home() -> None:
 
 
 def _substitute_home() -> Path:
-    """A temporary folder of this user; never another user's, whose ABI files could name programs to start."""
+    """Returns a temporary folder of this user; never another user's, whose ABI files could name programs to start."""
     folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)
@@ -49,13 +49,14 @@ def _substitute_home() -> Path:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether this user may write there, or create it. Path.exists raises in a folder that may not be searched."""
+    """Returns whether this user may write there, or create it. Path.exists raises in a folder that may not be
+    searched."""
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))  # noqa: PTH110
     return os.access(nearest, os.W_OK)
 
 
 def _linked() -> Path:
-    """The folder of links for this installation; it is made where it does not exist."""
+    """The folder of links for this installation; it is created if it does not exist."""
     root = user_folder("XDG_CACHE_HOME", ".cache") / f"{zlib.crc32(str(_SHIPPED).encode()):08x}"
     root.mkdir(parents=True, exist_ok=True)
     for source in _SHIPPED.iterdir():
@@ -71,7 +72,7 @@ COMMAND = os.environ.get("TOLL_COMMAND", "./toll") if IS_CHECKOUT else "toll"
 
 
 def typed(*words: str) -> str:
-    """A command of Tollmeter that a shell reads as it is meant."""
+    """A command of Tollmeter, quoted for a shell."""
     return shlex.join([COMMAND, *words])
 
 

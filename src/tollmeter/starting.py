@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes before everything else: descriptors 0 to 2 lead somewhere, and no signal goes unheard or ends in silence.
+"""The first steps of a command: descriptors 0 to 2 are opened, and signals are held so that none is lost or ends the
+process silently.
 
-A process may be started with its standard error closed. The next file that it opens then gets descriptor 2, and every
-complaint is written into it: that file was once a journal."""
+A process may be started with its standard error closed. The next file that it opens then gets descriptor 2, and error
+messages would be written into it: for example into a journal."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _began = 0.0
 
 
 def open_descriptors() -> None:
-    """Opens closed descriptors 0 to 2 on nothing: writes to standard output then fail, and standard error is lost."""
+    """Opens closed descriptors 0 to 2 so that writes to standard output fail, and standard error is discarded."""
     for number, way in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -49,22 +50,23 @@ _LAUNCHED, _MOST_LAUNCHING_S = "TOLL_BEGAN", 5.0
 
 
 def restore_environment() -> None:
-    """Variables whose names a shell cannot have, such as the functions that bash exports: the shell that reads ./toll
-    drops them, and passes them on in one variable, a line each, \\1 in place of a line's end."""
+    """Restores environment variables whose names a shell cannot have, such as functions that bash exports: the shell
+    that reads ./toll drops them, and passes them on in one variable, one line each, with \\1 for a line end."""
     for line in os.environ.pop(_UNNAMEABLE, "").splitlines():
         name, _, value = line.partition("=")
         os.environ[name] = value.replace("\1", "\n")
 
 
 def forget_output() -> None:
-    """What is still buffered for standard output goes nowhere, so that Python does not complain of it when it ends."""
+    """Discards buffered standard output, so that Python does not report an error when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 class _Forgiving(io.FileIO):
-    """A terminal that was closed and a log on a full disk cost their sentences, and never what is being done."""
+    """A stream whose write errors, of a closed terminal or a full disk, lose sentences and never interrupt the
+    command."""
 
     def write(self, data: object) -> int:
         with contextlib.suppress(OSError):
@@ -73,8 +75,8 @@ class _Forgiving(io.FileIO):
 
 
 def make_room() -> str | None:
-    """Why the command cannot run in its memory, if so. Numeric libraries would start a thread, with its memory, for
-    each CPU: one suffices."""
+    """Returns why the command cannot run in its memory, if so. Numeric libraries would start a thread, with its memory,
+    for each CPU: one suffices."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for limit, (least, what, typed) in _LEAST.items():
         with contextlib.suppress(OSError):
@@ -85,7 +87,7 @@ def make_room() -> str | None:
 
 
 def read_clock() -> str | None:
-    """Why nothing of Python can tell the time, if so: it counts nanoseconds since 1970 in 63 bits."""
+    """Returns why Python cannot represent the present time, if so: it counts nanoseconds since 1970 in 63 bits."""
     try:
         time.time()
     except OverflowError:
@@ -94,8 +96,8 @@ def read_clock() -> str | None:
 
 
 def name_system() -> None:
-    """Where a sandbox denies uname(2), os.uname answers from /proc: numpy, uuid and platform ask it when they are
-    imported, and end with its error. The CPU is then the one that this Python was compiled for."""
+    """Makes os.uname answer from /proc if a sandbox denies uname(2): numpy, uuid and platform call it when they are
+    imported, and fail with its error. The CPU is then the one for which this Python was compiled."""
     try:
         os.uname()
     except OSError:
@@ -133,30 +135,32 @@ def realtime_priority(wanted: bool) -> Iterator[None]:
 
 
 def _is_bounded() -> bool:
-    """Whether real-time threads leave others some time, should one never stop (sched_rt_runtime_us)."""
+    """Returns whether the system limits real-time threads (sched_rt_runtime_us), so that an endless one leaves time for
+    others."""
     return bool(bound := _of_kernel("sched_rt_runtime_us")) and not bound.startswith("-")
 
 
 def began() -> float:
-    """Monotonic seconds at which this command began, before its imports; in a program that has not held signals now."""
+    """Returns the monotonic seconds at which this command began, before its imports; the present time in a program that
+    has not held signals."""
     return _began or time.monotonic()
 
 
 def complain(sentence: str) -> None:
-    """Before there is anything that could say it better."""
+    """Prints a sentence before the usual output is available."""
     sys.stderr.write(f"toll: {' '.join(sentence.split())}\n")
 
 
 def hold_signals() -> None:
-    """They wait: an exception in the middle of an import is a traceback, or is swallowed."""
+    """Blocks signals during imports: an exception in the middle of an import is a traceback, or is swallowed."""
     global _holding, _began
     _holding, _began = True, time.monotonic() - _launched_s()
     _mask(signal.SIG_BLOCK)
 
 
 def _launched_s() -> float:
-    """Seconds since the launcher began (proc_uptime(5)); 0 where that is not known, or where it set anything up, which
-    is paid once."""
+    """Returns the seconds since the launcher began (proc_uptime(5)); 0 if unknown, or if the launcher set up an
+    environment, which is done once."""
     with contextlib.suppress(KeyError, OSError, ValueError):
         launched = float(os.environ.pop(_LAUNCHED))
         with open("/proc/uptime", encoding="ascii") as file:  # noqa: PTH123  imports less
@@ -167,7 +171,8 @@ def _launched_s() -> float:
 
 @contextlib.contextmanager
 def hearing_signals() -> Iterator[None]:
-    """While entered, each signal raises KeyboardInterrupt, also a waiting one; without effect if none is held."""
+    """Lets each signal, including a pending one, raise KeyboardInterrupt while entered; without effect if none
+    is held."""
     if not _holding:
         yield
         return
@@ -184,13 +189,13 @@ def hearing_signals() -> Iterator[None]:
 
 
 def _mask(how: int) -> None:
-    """Where a sandbox denies it they do not wait."""
+    """Changes the signal mask. If a sandbox denies it, signals are not held."""
     with contextlib.suppress(OSError):
         signal.pthread_sigmask(how, SIGNALS)
 
 
 def signal_received() -> bool:
-    """Whether a signal came: a library may have swallowed its KeyboardInterrupt."""
+    """Returns whether a signal came: a library may have swallowed its KeyboardInterrupt."""
     return bool(_received)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll bill`: what a program pays for crossing boundaries, item by item (docs/bill.md)."""
+"""`toll bill`: the cost of a program's boundary crossings, item by item (docs/bill.md)."""

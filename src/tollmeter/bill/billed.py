@@ -32,9 +32,9 @@ BUDGET_S = 10.0
 
 
 class Billed(Record, frozen=True):
-    """A command's bill and what would be cheaper, with what both are made of. clean: runs that were not counted;
-    counted: runs that were, the one that the bill shows first; trials: by which it is calibrated. saved: CPU time that
-    the first command takes more than this one, ns, from interleaved runs; None for the first."""
+    """A command's bill and possible savings, with their data. clean: runs without counting; counted: counted runs, the
+    one that the bill shows first; trials: calibrations. saved: CPU time in ns by which the first command exceeds
+    this one, from interleaved runs; None for the first."""
 
     bill: Bill
     savings: tuple[Saving, ...]
@@ -47,15 +47,15 @@ class Billed(Record, frozen=True):
 def billed(
     runner: Runner, several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[Way] = WAYS
 ) -> tuple[Billed, ...]:
-    """A bill for each command. ways: to count, the best first. Raises Failure: 1 if a command fails, 5 if nothing can
-    be started."""
+    """Returns a bill for each command. ways: methods of counting, the best first. Raises Failure: 1 if a command fails,
+    5 if no command can be started."""
     way, why, first = _first_counted(runner, several, ways)
     is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
     counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
     trials: list[Calibration] = []
 
     def count(turn: int) -> None:
-        """A calibration and counted runs beside the clean ones of this round: the core's state changes with time."""
+        """Makes a calibration and counted runs in the round of clean runs, since the core's state changes with time."""
         if turn <= _COUNTED_RUNS:
             trials.append(calibrated(runner, way, forks=any(crossed.events.get("forks") for crossed in first)))
             for words, of_command in () if is_once else zip(several, counted, strict=True):
@@ -76,8 +76,8 @@ def billed(
 def _middle_first(
     runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
-    """Counted runs with their calibrations, each for the state of the core that the clean runs had on the whole: by the
-    clean run beside it. First the one whose items have the middle sum."""
+    """Returns counted runs with their calibrations, the run with the median sum of items first. Each is scaled, by the
+    clean run of its round, to the core state of the clean runs as a whole."""
     middle_ns = median(run.cpu_ns for run in runs)
     scales = [middle_ns / max(1, run.cpu_ns) if len(counted) > 1 else 1.0 for run in runs]
     rounds = [
@@ -88,8 +88,8 @@ def _middle_first(
 
 
 def billed_process(process: int, seconds: float) -> Billed:
-    """The bill of a running process over a time. Raises Failure: 2 without such a process, 5 where the kernel does not
-    permit BPF, since nothing else sees a process that runs already."""
+    """Returns the bill of a running process over a time in seconds. Raises Failure: 2 if the process does not exist, 5
+    if the kernel does not permit BPF, the only method for a running process."""
     if not Path(f"/proc/{process}").is_dir():
         raise Failure(f"there is no process {process}")
     runner = here()
@@ -108,7 +108,8 @@ def billed_process(process: int, seconds: float) -> Billed:
 
 @contextlib.contextmanager
 def runner_of(target: str) -> Iterator[Runner]:
-    """target: local, or ssh:HOST. Raises Failure: 2 for another one, 5 where nothing can be started."""
+    """Yields the runner. target: local, or ssh:HOST. Raises Failure: 2 for another target, 5 if no process can be
+    started."""
     kind, _, host = target.partition(":")
     if target == LOCAL:
         yield here()
@@ -125,7 +126,8 @@ def here() -> Here:
 
 
 def there(host: Ssh) -> There:
-    """With the first ABI of the host's CPU that can be built here. Raises Failure (5) where there is none."""
+    """Returns a runner with the first ABI of the host's CPU that can be built here. Raises Failure (5) if there is
+    none."""
     machine, why = host.architecture(), ""
     for abi in for_cpu(find(places.ROOT).abis.values(), machine):
         try:
@@ -138,9 +140,9 @@ def there(host: Ssh) -> There:
 def _clean_runs(
     runner: Runner, several: Sequence[Words], budget_s: float, beside: Callable[[int], None]
 ) -> list[list[Crossings]]:
-    """Runs of each command without counting, forth in one round and back in the next (ABBA). The first run of each
-    warms caches, and is left out. beside: called after each later round with its number; its time is no part of the
-    budget. Raises Failure (1) where a command fails."""
+    """Returns runs of each command without counting, in alternating order (ABBA). The first run of each warms caches,
+    and is left out. beside: called after each later round with its number; its time does not count against the
+    budget. Raises Failure (1) if a command fails."""
     runs: list[list[Crossings]] = [[] for _ in several]
     began = time.monotonic()
     for turn in range(MOST_RUNS + 1):
@@ -160,7 +162,8 @@ def _clean_runs(
 
 
 def _first_counted(runner: Runner, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
-    """A counted run of each, in the first way that the system permits; the reasons of those that it does not."""
+    """Returns the first method of counting that the system permits, the reasons against better methods, and a counted
+    run of each command."""
     reasons: list[str] = []
     for way in ways:
         counted = [crossings(runner, way, words) for words in several]
@@ -172,7 +175,7 @@ def _first_counted(runner: Runner, several: Sequence[Words], ways: Sequence[Way]
 
 
 def _saved(first: Sequence[Crossings], other: Sequence[Crossings]) -> Estimate:
-    """Of runs of one round."""
+    """Returns the CPU time that one command saves, from runs of one round."""
     differences = [float(one.cpu_ns - two.cpu_ns) for one, two in zip(first, other, strict=True)]
     around = estimated([run.cpu_ns for run in first]).value
     return in_plain_numbers(differences, range(len(differences)), around, Scatter(runs_sd=0.0))

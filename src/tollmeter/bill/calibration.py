@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a crossing costs on this machine now, and what counting adds to it: the same loop, counted and not counted."""
+"""The cost of a crossing on this machine now, and the added cost of counting it: one loop, with and without
+counting."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ FORKS = ("fork", "clone", "clone3")
 
 
 class Calibration(Record, frozen=True):
-    """CPU times, ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns, copy_ns: a page
-    fault at the first store to an anonymous page, at a load of a mapped file whose pages are in memory, and at a store
-    to a page of it. Where calls are timed, else 0: spawn_ns, what vfork costs the process that calls it; given_back,
-    what a forked process pays to give its copied page tables back, as a share of what the copy costs; switch_ns, what a
-    switch costs outside of windows: the return to user mode with the registers of the FPU, and all of a switch on the
-    way back from a call; window_ns, the window of getppid; scale, what a window is multiplied with for the usual state
-    of the core."""
+    """A calibration; CPU times in ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns,
+    copy_ns: a page fault at the first store to an anonymous page, at a load of a mapped file whose pages are in
+    memory, and at a store to a page of it. The following are 0 unless calls are timed. spawn_ns: cost of vfork for
+    the calling process; given_back: cost for a forked process to free its copied page tables, as a share of the cost
+    of the copy; switch_ns: cost of a switch outside of windows, that is the return to user mode with the registers
+    of the FPU, or the whole of a switch on the way back from a call; window_ns: window of getppid; scale: factor of
+    a window for the usual state of the core."""
 
     toll_ns: float
     store_ns: float
@@ -38,16 +39,16 @@ class Calibration(Record, frozen=True):
     scale: float = 1.0
 
     def cost_ns(self, count: int, windows_ns: float, switched: int = 0) -> float:
-        """What calls cost that are not counted, from the sum of their windows. Both ends of a window lie inside the
-        tracepoints: their distance for getppid says how much of the entry they miss and how much of the counting they
-        contain. switched: as in CallCount."""
+        """Returns the cost of calls without the cost of counting, from the sum of their windows. Both ends of a window
+        lie inside the tracepoints: the window of getppid shows how much of the entry they miss and how much of the
+        counting they contain. switched: as in CallCount."""
         windows_ns += switched * self.switch_ns
         return max(0.0, self.scale * windows_ns + count * (self.toll_ns - self.window_ns))
 
 
 def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
-    """Of both times of getppid the least, since interference only adds and their difference is small; of all others the
-    middle, since they are the price in the usual state of the core."""
+    """Returns one calibration from several: the minimum of both times of getppid, since interference only adds time and
+    their difference is small; the median of all other values, since they are prices in the usual state of the core."""
     names = Calibration.__struct_fields__
     middle = {name: median(getattr(each, name) for each in trials) for name in names}
     toll_ns, window_ns = min(each.toll_ns for each in trials), min(each.window_ns for each in counted)
@@ -71,7 +72,7 @@ def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
 
 
 def _switch_ns(runner: Runner, toll_ns: float) -> float:
-    """CPU time of a switch outside of windows, from the same loop without counting and counted."""
+    """Returns the CPU time of a switch outside of windows, from one loop with and without counting."""
     counted = _loop(runner, "kernel", "switches", _ROUNDS)
     own = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
     calls = [call for call in counted.calls if call.name in ("read", "write")]

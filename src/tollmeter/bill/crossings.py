@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command once and counts what it crosses, by the process probes/runtime/crossings/, here or on a host."""
+"""Runs a command once and counts its crossings, by the program probes/runtime/crossings/, on this machine or on
+a host."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ SIZES = ("none", "below 64 B", "below 4 KiB", "below 64 KiB", "64 KiB and more")
 
 
 class CallCount(Record, frozen=True):
-    """A system call of one size class. ns: of all of them, from entry to return, less the time switched out; 0 where
-    calls are not timed. size: place in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls about a path that
-    the process had asked the same about; 0 where that is not seen. switched: calls in which the thread was switched
-    out, and switches after such a call, before the next; 0 where calls are not timed."""
+    """The count of a system call in one size class. ns: of all calls, from entry to return, without the time switched
+    out; 0 if calls are not timed. size: index in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls that
+    repeat an earlier question of the process about a path; 0 if unknown. switched: calls in which the thread was
+    switched out, and switches after such a call, before the next; 0 if calls are not timed."""
 
     number: int
     is_32: bool
@@ -43,10 +44,10 @@ class CallCount(Record, frozen=True):
 
 
 class Crossings(Record, frozen=True):
-    """What one run crossed. reason: why it could not be counted; empty where it was. error: errno of a command that did
-    not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not counted.
-    loop_ns, loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted by the same
-    programs, its window and its CPU time; 0 if not timed."""
+    """The crossings of one run. reason: why it could not be counted; empty if it was. error: errno of a command that
+    did not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not
+    counted. loop_ns, loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted
+    by the same programs, its window and its CPU time; 0 if not timed."""
 
     reason: str
     error: int
@@ -68,7 +69,7 @@ class Crossings(Record, frozen=True):
 
     @property
     def failure(self) -> str:
-        """How the command failed; empty where it did not."""
+        """Returns how the command failed; empty if it did not."""
         return why_failed(self.error, self.status, self.wall_ns, self.stderr)
 
     @property
@@ -84,11 +85,12 @@ class Runner(Protocol):
     """Starts the process that counts, where the commands are."""
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
-        """What it says of one run. words: the path that is executed, and the command's own. Raises Failure."""
+        """Returns the output of one run. words: the path that is executed, and the command's arguments. Raises
+        Failure."""
 
 
 class Here(NamedTuple):
-    """On this machine. path: of the executable."""
+    """A runner on this machine. path: of the executable."""
 
     path: Path
 
@@ -109,7 +111,7 @@ class Here(NamedTuple):
 
 
 class There(NamedTuple):
-    """On a host, where the executable is copied to, in its user's folder and with the user's environment."""
+    """A runner on a host, to which the executable is copied, in the user's folder and with the user's environment."""
 
     host: Ssh
     path: Path
@@ -141,7 +143,8 @@ def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
 
 
 def of_process(runner: Runner, process: int, seconds: float) -> Crossings:
-    """What a running process crosses in so many seconds. Raises Failure (5), and 2 where there is no such process."""
+    """Returns the crossings of a running process in so many seconds. Raises Failure (5), and 2 if the process does not
+    exist."""
     return _read(runner.answer("running", [str(process), str(round(seconds * 1000))]))
 
 

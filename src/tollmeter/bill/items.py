@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From counts to a bill: what each item cost, how much of it is the boundary itself, and what is left."""
+"""Makes a bill from counts: the cost of each item, the part that is the boundary itself, and the remaining CPU time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MAJOR, MINOR = "page fault from a disk", "page fault"
 
 
 class Bill(Record, frozen=True):
-    """What one command pays. cpu: CPU time of one run, ns, of the clean runs. why: what prevents a better way to count;
-    empty where there is none. events: other counts. kernel_ns: the sum of the items. capped: whether that sum was cut
-    at the CPU time."""
+    """The bill of one command. cpu: CPU time of one clean run, ns. why: what prevents a better method of counting;
+    empty if nothing does. events: other counts. kernel_ns: the sum of the items. capped: whether that sum was cut at
+    the CPU time."""
 
     command: str
     cpu: Estimate
@@ -50,7 +50,7 @@ class Bill(Record, frozen=True):
 def bill(
     command: str, clean: Sequence[Crossings], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
 ) -> Bill:
-    """clean: runs that were not counted; at least one."""
+    """Returns a bill. clean: runs without counting; at least one."""
     cpu, wall = estimated([run.cpu_ns for run in clean]), estimated([run.wall_ns for run in clean])
     made = items(counted, clean, calibration, way)
     total = sum(item.ns or 0.0 for item in made)
@@ -62,13 +62,13 @@ def bill(
 
 
 def items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
-    """Of one counted run, most expensive first."""
+    """Returns the items of one counted run, most expensive first."""
     made = (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration))
     return tuple(sorted(made, key=lambda item: (-(item.ns or 0.0), -item.count)))
 
 
 def estimated(values: Sequence[float]) -> Estimate:
-    """The middle and its interval; of one or two values the reach of what one value may be, which is wide."""
+    """Returns the median and its interval; for one or two values the wide interval that a single value permits."""
     kept = [max(1.0, value) for value in values]
     return estimate(kept, range(len(kept)), Scatter(runs_sd=0.0), (min(kept) / 2, max(kept) * 2))
 
@@ -91,7 +91,8 @@ def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Itera
 
 
 def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration) -> Iterator[Charge]:
-    """Faults in user mode: those inside a system call are in its time. They are counted, and priced by their kind."""
+    """Yields the charges for faults in user mode, which are counted and priced by their kind. Faults inside a system
+    call are in its time."""
     toll_ns = calibration.toll_ns
     kinds = [(name, counted.events.get(event, 0), getattr(calibration, price), bound)
              for event, (name, price, bound) in FAULT_KINDS.items()]  # fmt: skip

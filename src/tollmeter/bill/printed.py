@@ -90,7 +90,7 @@ def _advice(several: Sequence[Saving]) -> Iterator[str]:
 
 
 def checked(saved: Estimate, of_ns: float) -> str:
-    """What interleaved runs say of the second command against the first."""
+    """Returns a sentence on the saving that interleaved runs show for the second command."""
     ends = f"{_seconds(saved.low)} to {_seconds(saved.high)}"
     share = f"{plain(100 * saved.value / of_ns, 2)} % of the CPU time"
     if saved.low <= 0 <= saved.high:

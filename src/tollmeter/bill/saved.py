@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a bill as a run folder, so that every verb which reads a run reads it too.
+"""Stores a bill as a run folder, which every verb that reads a run can read.
 
 A clean run of a command is a visit of its item IN_ALL, and each item of a counted run is a visit of that item. The
-values are gauges, as those of `toll time`."""
+values are gauges, as in `toll time`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Gauges = Mapping[str, float | None]
 
 
 def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds: float, target: str = LOCAL) -> None:
-    """words: of the command line. seconds: that measuring took. target: where the commands ran. Raises Failure where
-    the folder cannot be written."""
+    """Stores bills as a run folder. words: of the command line. seconds: duration of measuring. target: on which the
+    commands ran. Raises Failure if the folder cannot be written."""
     base = base_of_commands()
     if target != LOCAL:
         machine, reading = machine_of(places.made_ready([], [target], ProbeRequest([])), [target])
@@ -74,7 +74,7 @@ def _names(values: Sequence[tuple[str, str, int, Gauges]], place: int) -> tuple[
 
 
 def _values(billed: Billed) -> Iterator[tuple[str, str, int, Gauges]]:
-    """Command, item, number of the run, and its values."""
+    """Yields command, item, number of the run, and its values."""
     one = billed.bill
     for number, run in enumerate(billed.clean):
         yield one.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": one.crossings}

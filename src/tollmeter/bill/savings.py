@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would be cheaper, by rule: each saving with its arithmetic, and predicted.
+"""Possible savings, by rule: each with its arithmetic, as a prediction.
 
-A rule counts only what a change of the program removes in the kernel: the calls that are no longer made. What the
-program itself no longer does around them comes on top."""
+A rule counts only the kernel time that a change of the program removes: calls that are no longer made. The program's
+own work around these calls is an additional saving."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ fewer, and a shell starts fewer by hand."""
 
 
 class Saving(Record, frozen=True):
-    """what: the change. before, after: crossings. ns: CPU time saved, predicted. least_ns: the same where the work of
-    the calls remains, and only their boundary goes."""
+    """A possible saving. what: the change. before, after: crossings. ns: CPU time saved, predicted. least_ns: CPU time
+    saved if the work of the calls remains and only their boundary is removed."""
 
     what: str
     before: int
@@ -39,7 +39,8 @@ class Saving(Record, frozen=True):
 
 
 def savings(bill: Bill, counted: Crossings) -> tuple[Saving, ...]:
-    """Largest first. Where the items add up to more than the CPU time, savings are cut as their sum is."""
+    """Returns the savings, largest first. If the items add up to more than the CPU time, savings are cut in
+    proportion."""
     fits = bill.kernel_ns / max(1.0, sum(item.ns or 0.0 for item in bill.items))
     found = (saving for rule in _RULES for saving in rule(bill, counted))
     cut = (msgspec.structs.replace(each, ns=fits * each.ns, least_ns=fits * each.least_ns) for each in found)
@@ -66,7 +67,7 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
 
 
 def _item(bill: Bill, *names: str) -> Charge | None:
-    """The first of these that was counted and has a time."""
+    """Returns the first of these items that was counted and has a time; else None."""
     return next((item for item in bill.items if item.name in names and item.ns), None)
 
 
@@ -82,14 +83,15 @@ def _clock_reads(bill: Bill, _: Crossings) -> Iterator[Saving]:
 
 
 def _signal_actions(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """A spawn that sets the action of each signal by a call of its own."""
+    """Yields the saving for a process start that sets the action of each signal by a separate call."""
     actions, forks = _item(bill, "rt_sigaction"), bill.events.get("forks", 0)
     if actions and forks and actions.count >= _SIGNALS // 2 * forks:
         yield _gone(actions, "do not set the action of every signal for each child")
 
 
 def _mapping_churn(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """Maps that are taken and given back again and again, as by an allocator above its threshold."""
+    """Yields the saving for mappings that are repeatedly created and removed, as by an allocator above its
+    threshold."""
     maps, unmaps = _item(bill, "mmap"), _item(bill, "munmap")
     execs = 1 + bill.events.get("execs", 0)
     if not maps or not unmaps or unmaps.count < max(_MAPPED_AGAIN * execs, maps.count / 2):
@@ -100,7 +102,8 @@ def _mapping_churn(bill: Bill, _: Crossings) -> Iterator[Saving]:
 
 
 def _forks(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """A process that executes another program at once needs no copy of the page tables, which it gives back at once."""
+    """Yields the saving for a process that executes another program immediately after fork: it needs no copy of the
+    page tables, which it then frees."""
     forks, by = _item(bill, *FORKS), bill.calibration
     if not forks or not by.spawn_ns or bill.events.get("execs", 0) < forks.count // 2:
         return
@@ -115,7 +118,8 @@ def _forks(bill: Bill, _: Crossings) -> Iterator[Saving]:
 
 
 def _asked_again(bill: Bill, counted: Crossings) -> Iterator[Saving]:
-    """Questions about a path that the same process has asked before. Its answer may have changed meanwhile."""
+    """Yields the saving for repeated questions of one process about a path. The answer may have changed between
+    them."""
     for call in counted.calls:
         item = _item(bill, call.name)
         if item and call.repeats:
@@ -127,7 +131,7 @@ def _asked_again(bill: Bill, counted: Crossings) -> Iterator[Saving]:
 
 
 def _hand_over(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """Threads that wait for each other at every step."""
+    """Yields the saving for threads that wait for each other at every step."""
     futexes = _item(bill, "futex")
     if futexes and bill.events["voluntary"] >= futexes.count / 4:
         gone = futexes.count - futexes.count // _BATCH
@@ -140,7 +144,8 @@ def _hand_over(bill: Bill, _: Crossings) -> Iterator[Saving]:
 
 
 def _loaders(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """The loader of a dynamic program makes these calls in each process that is started; a static program has none."""
+    """Yields the saving of a static program: the loader of a dynamic program makes these calls in each process that is
+    started."""
     execs = bill.events.get("execs", 0)
     items = [item for name in ("mprotect", "pread64", "access") if (item := _item(bill, name))]
     if execs < _LOADED or not items or any(item.count < execs for item in items):

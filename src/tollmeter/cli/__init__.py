@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs, one file each: parse, call, print. Nothing else in the house prints or exits."""
+"""The verbs, one file each: parse, call, print. No other package prints or exits."""

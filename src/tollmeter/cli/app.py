@@ -25,7 +25,8 @@ INTERRUPTED = 130
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Typer would end at a Ctrl-C without a word. A library may make another error of it."""
+    """Returns the verb with a message on Ctrl-C, at which Typer exits silently. A library may convert the interrupt
+    into another error."""
 
     @functools.wraps(verb)
     def stopped(*args: Any, **options: Any) -> Any:
@@ -43,7 +44,7 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Commands(MutableMapping[str, "Command"]):
-    """Verbs by name, each made when it is first asked for."""
+    """Verbs by name, each imported on first use."""
 
     def __init__(self) -> None:
         self._made: dict[str, Command] = {}
@@ -82,7 +83,7 @@ def _command(name: str, verb: Verb) -> Command:
 
 
 class Verbs(TyperGroup):
-    """The verbs, of which the help and completion import none."""
+    """The verbs; help and completion import none of them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": None})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll bill`: what a program pays for crossing boundaries."""
+"""`toll bill`: the cost of a program's boundary crossings."""
 
 from __future__ import annotations
 

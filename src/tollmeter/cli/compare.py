@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that compare: `toll compare`, what changed between runs, machines, or the rows of one run; `toll gate`, which
-fails a build that made a row slower by more than its limit."""
+"""Verbs that compare: `toll compare` shows changes between runs, machines, or the rows of one run; `toll gate` fails a
+build that made a row slower by more than its limit."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def _print(comparison: Compared, *, whole: bool) -> None:
 
 
 def _page(comparison: Compared, out: Path | None) -> Path:
-    """Of two runs that of `toll report A B`, of more machines, and of two without a chart in common, that of a gallery.
-    Raises Failure: 2 for other than two runs of one machine, 4 where they have no chart in common, 5 where it cannot be
-    written."""
+    """Writes the page of a comparison and returns its path: for two runs the page of `toll report A B`; for more
+    machines, or two without a common chart, a gallery. Raises Failure: 2 unless there are two runs of one machine, 4
+    if they have no common chart, 5 if it cannot be written."""
     from tollmeter.report import overlay
 
     if comparison.by or (len(comparison.runs) != 2 and not comparison.machines):
@@ -168,7 +168,7 @@ def gate(
 
 
 def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
-    """Raises Failure: 3 where a row is slower, 7 where rows are missing, 4 with --strict where nothing is decided."""
+    """Raises Failure: 3 if a row is slower, 7 if rows are missing, 4 with --strict if no decision is possible."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
     if gated_runs.broken:
         more = f" and {len(gated_runs.broken) - 1} more rows" if len(gated_runs.broken) > 1 else ""
@@ -184,7 +184,7 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
 
 
 def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
-    """Raises Failure: 3 where the new command is slower, 4 with --strict where its interval holds the limit."""
+    """Raises Failure: 3 if the new command is slower, 4 with --strict where its interval holds the limit."""
     from tollmeter.report.gated import sentences_of_commands
 
     text = "".join(f"{sentence}\n" for sentence in sentences_of_commands(gated))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that the shell's completion offers. Nothing is built for them: probes come from the index."""
+"""Words that the shell's completion offers. It builds nothing: probes come from the index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def to_measure(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def runs(incomplete: str) -> list[str]:
-    """LAST and the names of the runs, the youngest first."""
+    """Returns LAST and the names of the runs, the youngest first."""
     from tollmeter.library import places
 
     return _starting(incomplete, [places.LAST, *(folder.name for folder in reversed(places.run_folders()))])
@@ -32,7 +32,7 @@ def probes(incomplete: str) -> list[str]:
 
 
 def run_and_probes(context: typer.Context, incomplete: str) -> list[str]:
-    """Behind the run the probes whose rows are shown."""
+    """Returns runs, and after a run the probes whose rows it shows."""
     return probes(incomplete) if context.params.get("words") else runs(incomplete)
 
 

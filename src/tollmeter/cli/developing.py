@@ -124,7 +124,7 @@ def layout(
 
 
 def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
-    """The ABIs that are compared, with their compilers. whole: all whose compiler is here, where none was asked for."""
+    """Returns the compared ABIs with their compilers. whole: all ABIs with an installed compiler, if none was named."""
     if asked is None and whole:
         found = [(abi, find_compiler(abi)) for abi in abis.find(ROOT).abis.values() if abi.name != "native"]
         if here := [(abi, compiler) for abi, compiler in found if isinstance(compiler, str)]:
@@ -144,7 +144,7 @@ def _known(name: str) -> Abi:
 
 
 def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> dict[str, str]:
-    """Of a header's types, else of the ABI's own and of structures that system calls take."""
+    """Returns the facts of a header's types, else of the ABI's own types and of structures that system calls use."""
     with TemporaryDirectory(prefix="toll-") as scratch:
         path = Path(scratch) / "layout.o"
         facts: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
 
 
 def _unlike(layouts: Mapping[str, Mapping[str, str]]) -> tuple[list[str], dict[str, list[str]]]:
-    """The ABIs that differ from all before them, and of each those that are as it is."""
+    """Returns the ABIs that differ from all previous ones, and for each the ABIs equal to it."""
     alike: dict[str, list[str]] = {}
     for name, facts in layouts.items():
         first = next((other for other in alike if layouts[other] == facts), None)
@@ -278,7 +278,7 @@ def _casts_cells(cast: Cast, hidden: str) -> tuple[str, ...]:
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:
-    """Raises Failure: 2 for a name that no file has, 5 where it cannot be compiled here."""
+    """Raises Failure: 2 for a name that no file has, 5 if it cannot be compiled here."""
     candidates = [_known(name)] if name is not None else [*map(_known, STRICT)]
     for candidate in candidates:
         compiler = find_compiler(candidate)
@@ -339,7 +339,7 @@ def _print(profiles: list[Profile]) -> None:
 
 
 def _print_chosen(words: list[str], profiles: list[Profile], asked: dict[str, str | None]) -> None:
-    """What was chosen since no word and no option named it. asked: of each option its value, None by default."""
+    """Prints the defaults that replaced words and options. asked: value of each option, None by default."""
     named = {word.partition("=")[0] for word in words if "=" in word}
     values = {f"{name}={value}" for each in profiles for name, value in each.parameters.items() if name not in named}
     chosen = {"--abi": profiles[0].abi, "--target": profiles[0].target, "--for": LASTING}

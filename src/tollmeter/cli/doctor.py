@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll doctor`: whether this machine is fit to be measured, and set up right."""
+"""`toll doctor`: the machine's fitness to be measured, and its set-up."""
 
 from __future__ import annotations
 

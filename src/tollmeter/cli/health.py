@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll health`: measure what matters, and say whether this machine is as fast as it should be."""
+"""`toll health`: measures ten rows, and states whether the machine is as fast as it should be."""
 
 from __future__ import annotations
 

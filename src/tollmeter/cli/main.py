@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the verb, and turns whatever goes wrong into one line and the exit code of docs/exit-codes.md."""
+"""Finds the verb, and turns every error into one line and the exit code of docs/exit-codes.md."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _COMPLETES = "_TOLL_COMPLETE"
 
 
 def _run(given: list[str]) -> int:
-    """The verb. Returns its exit code."""
+    """Runs the verb. Returns its exit code."""
     listen(_print_notice)
     _check_whole(given)
     if given[:1] == ["help"]:
@@ -80,13 +80,13 @@ def _print_notice(sentence: str) -> None:
 
 
 def clean_of_bytes(word: str) -> str:
-    """Each byte that is not UTF-8 as a mark."""
+    """Returns the word with a mark for each byte that is not UTF-8."""
     return word.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _check_whole(given: Sequence[str]) -> None:
-    """Raises Failure (2) for an empty word: a variable of a script that is not set would measure something else; and
-    for one that is not UTF-8, in which a run and what is made of it name their folder."""
+    """Raises Failure (2) for an empty word, since an unset variable of a script would select another measurement; and
+    for a word that is not UTF-8, since a run's folder is named by it."""
     from tollmeter.model import Failure
 
     for before, word in pairwise(["", *given]):
@@ -99,7 +99,7 @@ def _check_whole(given: Sequence[str]) -> None:
 
 
 def _exit_of(error: BaseException, given: Sequence[str]) -> tuple[str, int]:
-    """What is printed of an error, and the exit code. Raises an error that nothing was to be expected of."""
+    """Returns the message of an error, and the exit code. Raises an unexpected error again."""
     from typer.exceptions import TyperException
 
     from tollmeter.model import Failure
@@ -130,7 +130,7 @@ def _of_the_system(error: BaseException) -> str:
 
 
 def _usage(error: TyperException, given: Sequence[str]) -> str:
-    """With the help of its verb, which an option without its value does not know."""
+    """Returns a usage message with the help of its verb, which an error on an option without a value lacks."""
     context = getattr(error, "ctx", None)
     first = given[0] if given and not given[0].startswith("-") else ""
     verb = context.command_path.partition(" ")[2] if context else first
@@ -138,7 +138,7 @@ def _usage(error: TyperException, given: Sequence[str]) -> str:
 
 
 def _lost_output(error: BaseException) -> bool:
-    """An error of writing without a file name is one of standard output."""
+    """Returns whether an error is of standard output: a write error without a file name is."""
     return isinstance(error, OSError) and not error.filename and error.errno in _OUTPUT_IS_LOST
 
 
@@ -150,7 +150,8 @@ _UNWRITTEN = "$"
 
 
 def commit() -> str | None:
-    """Shortened, with `-dirty` where a checkout has changes; None where neither an archive nor git states it."""
+    """Returns the short commit, with `-dirty` if a checkout has changes; None if neither an archive nor git
+    states it."""
     try:
         stated = _STATED.read_text(encoding="utf-8").strip()
         if not stated.startswith(_UNWRITTEN):

@@ -28,8 +28,9 @@ STANDARD_OUTPUT = Path("-")
 
 
 class TableColumns(NamedTuple):
-    """narrow: columns that a terminal has room for; the others are for programs. whole: columns never folded, by
-    default the first. below: names and their commands, printed under the table: a folded command cannot be pasted."""
+    """The columns of a printed table. narrow: columns that fit a terminal; the others are for programs. whole: columns
+    that are never folded, by default the first. below: names and their commands, printed under the table, since a
+    folded command cannot be copied."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -39,7 +40,7 @@ class TableColumns(NamedTuple):
 
 
 def print_notice(sentence: str) -> None:
-    """One line for the person, beside whatever goes to standard output."""
+    """Prints one line for the user on standard error."""
     print(f"toll: {clean(sentence)}", file=sys.stderr)
 
 
@@ -74,7 +75,7 @@ def _print_table(columns: TableColumns) -> None:
 
 
 def print_aligned(columns: TableColumns) -> None:
-    """All columns, each as wide as it needs, whatever the width of the terminal."""
+    """Prints all columns, each as wide as needed, at any terminal width."""
     sys.stdout.writelines(_aligned(columns._replace(narrow=len(columns.names))))
 
 
@@ -91,7 +92,8 @@ def _aligned(columns: TableColumns) -> Iterator[str]:
 
 
 def _width(cell: str) -> int:
-    """Columns of a terminal. Most cells are ASCII, of which a look at each character takes a fifth of a long list."""
+    """Returns the width in terminal columns. Most cells are ASCII, for which examining each character would take a
+    fifth of the time of a long list."""
     if cell.isascii():
         return len(cell)
     from rich.cells import cell_len
@@ -107,7 +109,7 @@ def terminal() -> Console:
 
 
 def print_blocks(blocks: Iterable[str | Table | Listing]) -> Console:
-    """Sentences, tables and lines as they are to standard output."""
+    """Prints sentences, tables and unchanged lines to standard output."""
     from rich.text import Text
 
     from tollmeter.report.tables import Listing
@@ -128,7 +130,7 @@ def print_blocks(blocks: Iterable[str | Table | Listing]) -> Console:
 
 
 def add_summary(text: str) -> None:
-    """To the page of a GitHub job, where this runs in one. Raises Failure (5)."""
+    """Adds text to the page of a GitHub job, if this runs in one. Raises Failure (5)."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
@@ -140,12 +142,13 @@ def add_summary(text: str) -> None:
 
 
 def write_json(record: object) -> None:
-    """To standard output, for people and programs."""
+    """Writes a record to standard output as JSON, for people and programs."""
     write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
 def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:
-    """To a file, whole or not at all, or to standard output. content: or its pieces. Raises Failure (5)."""
+    """Writes to a file, completely or not at all, or to standard output. content: one text or its pieces. Raises
+    Failure (5)."""
     pieces = [content] if isinstance(content, bytes) else content
     if out in (None, STANDARD_OUTPUT):
         sys.stdout.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll run`: measure, print a summary, write the report."""
+"""`toll run`: measures, prints a summary, writes the report."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run(
 
 
 def _measuring(options: Options, resume: str | None, limits: Limits | None) -> Callable[[Stopping], MeasuredRun]:
-    """All that can be refused is, before it is returned."""
+    """Checks everything that can be refused, and returns a function that measures."""
     from tollmeter.cli.watching import watching
     from tollmeter.library.measure import measured, resumed, unseen
     from tollmeter.library.prepare import prepared
@@ -110,7 +110,7 @@ def _check_limits(limits: Limits | None, plan: Plan, machine: Machine) -> None:
 
 
 def _planned(options: Options, resume: str | None, limits: Limits | None, *, every: bool) -> int:
-    """Prints what would be done."""
+    """Prints the plan of a run without measuring."""
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
 
@@ -135,7 +135,7 @@ def _planned(options: Options, resume: str | None, limits: Limits | None, *, eve
 
 
 def _print_answer(plan: Plan, *, only_time: bool) -> None:
-    """How long it takes, and what of each probe is measured."""
+    """Prints the duration of a plan, and the measured points of each probe."""
     from tollmeter.plan import expected_seconds
     from tollmeter.report.planned import planned
 
@@ -156,7 +156,7 @@ def _print_points(plan: Plan, form: str) -> None:
 
 
 def _cpus(plan: Plan, point: Point) -> str:
-    """The CPUs that a point's first visits may use, the timed worker's first; of a matrix the pairs of a round."""
+    """The CPUs that a point's first visits may use, the timed worker's first; for a matrix, the pairs of a round."""
     places = plan.placements(point)
     named = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
     left = len(named) - _MOST_CPUS
@@ -167,7 +167,7 @@ def _cpus(plan: Plan, point: Point) -> str:
 
 
 def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, limits: Limits | None = None) -> int:
-    """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
+    """Measures and prints the answer; a signal during the whole time ends the current step, and the report is still
     written. Returns the exit code of the whole run."""
     from tollmeter.conduct import Stopping
 
@@ -207,7 +207,8 @@ def finished(measured: MeasuredRun, options: Options, limits: Limits | None = No
 
 
 def _limit_failures(results: Results, session: Session, limits: Limits | None) -> Iterator[Failure]:
-    """The visit that ended the run, the rows beyond their limits, and the limits that no row can be judged by."""
+    """The failures of limits: the visit that ended the run, the rows beyond their limits, and the limits that apply to
+    no row."""
     if session.status == BEYOND:
         yield Failure(session.reason or "", BROKEN)
     if limits is None:
@@ -218,7 +219,8 @@ def _limit_failures(results: Results, session: Session, limits: Limits | None) -
 
 
 def _why(results: Results, code: int) -> str:
-    """What docs/exit-codes.md promises on standard error: the first visit that failed, or what the run leaves open."""
+    """Returns the sentence that docs/exit-codes.md promises on standard error: the first failed visit, or the question
+    that the run leaves open."""
     statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
     failed = next((outcome for outcome in results.outcomes if outcome.status in statuses), None)
     if failed and code != NOTHING:
@@ -237,8 +239,8 @@ def _page_failures(results: Results, folder: Path) -> Iterator[Failure]:
 
 
 def _print_failures(results: Results, form: str, folder: Path) -> Iterator[Failure]:
-    """A closed pipe or a full disk loses the printed text, and nothing of the run. rich turns a closed pipe into an
-    exit."""
+    """Yields failures of printing. A closed pipe or a full disk loses the printed text, and no data of the run; rich
+    turns a closed pipe into an exit."""
     try:
         show.print_results(results, form, page=str(Path(results.index.run.folder) / PAGE))
         sys.stdout.flush()
@@ -251,7 +253,7 @@ def _print_failures(results: Results, form: str, folder: Path) -> Iterator[Failu
 
 
 def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session) -> int:
-    """The gravest of what happened, as docs/exit-codes.md has it."""
+    """Returns the exit code of the gravest event, by docs/exit-codes.md."""
     if session.status == "interrupted":
         return INTERRUPTED
     measured: set[Point] = {outcome.point for outcome in outcomes if outcome.status == "ok"}

@@ -72,7 +72,7 @@ def _write_result(name: str, what: str | None, out: Path | None) -> int:
 
 
 def _write_dataset(names: Sequence[str], dataset: Path) -> int:
-    """A run that cannot be read is named, and the others are written."""
+    """Writes runs into a dataset. An unreadable run is reported, and the others are written."""
     from tollmeter.library.derive import add_to_dataset
     from tollmeter.report.numbers import count
 
@@ -242,7 +242,7 @@ def _of_one(
 
 
 def _page_name(name: str, words: Sequence[str]) -> str:
-    """A page of some rows does not replace that of all."""
+    """Returns the file name of a page: a page of some rows does not replace the page of all."""
     return "-".join((plain(" ".join(words)), name)) if words else name
 
 

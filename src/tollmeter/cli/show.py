@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that read: `toll show`, a run's answer again, and everything that it rests on; `toll history`, rows over all
-runs, and when they changed; `toll list`, what can be run, and what was."""
+"""Verbs that read: `toll show` prints a run's answer and its data; `toll history` prints rows over all runs, and their
+changes; `toll list` prints probes, suites, ABIs and runs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def print_samples(results: Results, form: str) -> None:
 
 
 def print_rows(results: Results, form: str) -> None:
-    """Those that words selected."""
+    """Prints the rows that words selected."""
     if form == "table":
         from tollmeter.report.terminal import some_rows
 
@@ -125,7 +125,7 @@ def print_rows(results: Results, form: str) -> None:
 
 
 def _check_rows(rows: Sequence[str], *, explain: bool, raw: bool, others: object) -> None:
-    """others: whether an option is given that prints no rows."""
+    """Checks options against the selected rows. others: whether an option is given that prints no rows."""
     if rows and others:
         named = "--machine, --attribute, --peers and --format lmbench"
         raise Failure(f"{rows[0]} selects rows, and {named} print none of them")
@@ -136,7 +136,7 @@ def _check_rows(rows: Sequence[str], *, explain: bool, raw: bool, others: object
 
 
 def print_explained(results: Results, form: str) -> None:
-    """The first of those that words selected. Raises Failure (2) for another form than a table."""
+    """Prints the explanation of the first selected rows. Raises Failure (2) for a form other than a table."""
     if form != "table":
         raise Failure("--explain prints only a table; --raw has the samples in every form")
     from tollmeter.library.explaining import explained_probe, explained_rows
@@ -165,7 +165,8 @@ def print_machine(index: Index, form: str) -> None:
 
 
 def print_peers(results: Results, names: Sequence[str], form: str) -> None:
-    """Raises Failure: 2 for another form, 5 where nothing can be read, 4 where no machine has a number of this run."""
+    """Prints the ranks among peers. Raises Failure: 2 for another form, 5 if no file can be read, 4 if no machine has a
+    number of this run."""
     if form != "table":
         raise Failure("--peers prints only a table")
     from tollmeter.library.comparing import peers_of
@@ -178,7 +179,8 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
 
 
 def print_attribution(results: Results, words: str, form: str) -> None:
-    """Raises Failure: 2 for what names no two ABIs of the run, 4 where it timed no program under both in one place."""
+    """Prints attributions. Raises Failure: 2 unless the words name two ABIs of the run, 4 if it timed no program under
+    both on one target."""
     from tollmeter.studies.attribution import attributed
 
     abis = [word.strip() for word in words.split(",")]
@@ -214,7 +216,7 @@ def print_index(index: Index, form: str) -> None:
 
 
 def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
-    """getsummary's warnings go where it writes them, to standard error."""
+    """Prints lmbench's table. getsummary's warnings go to standard error, as it writes them."""
     from tollmeter.report.lmbench import read_result, result_text, summary, warnings
 
     write(summary(index, [read_result(path) for path in results]).encode())
@@ -223,7 +225,8 @@ def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
 
 
 def print_results(results: Results, form: str, *, whole: bool = False, page: str | None = None) -> None:
-    """What `toll run` ends with, too. whole: of the table, every line. page: where one is about to be written."""
+    """Prints the results, as at the end of `toll run`. whole: every line of the table. page: path of a page that is
+    about to be written."""
     if form == "table":
         from tollmeter.report.terminal import summary
 
@@ -374,7 +377,7 @@ def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
 
 
 def _probes(described: Mapping[str, Probe | None]) -> TableColumns:
-    """From the index and from what earlier builds left: nothing is built."""
+    """Returns the table of probes from the index and from earlier builds, without building."""
     standing = built_probes(places.ROOT / "build")
     rows = []
     for name, probe in described.items():

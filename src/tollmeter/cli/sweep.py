@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll sweep`: a run at each value of a knob, and which value is best."""
+"""`toll sweep`: a run at each value of a setting, and the best value."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _promise() -> None:
 
 
 def _check_measures(options: Options, folder: Path) -> None:
-    """Whatever a run would be refused for is, before the knob is turned. What is not built is built."""
+    """Raises every Failure that would refuse a run, before the setting is changed. Builds missing probes."""
     from tollmeter.library.prepare import prepared
 
     with starting.realtime_priority(wanted=options.is_urgent):
@@ -181,7 +181,7 @@ def _measure(options: Options, folder: Path, stopping: Stopping, steps: int) -> 
 
 
 def _answered(end: SweepEnd, form: str) -> int:
-    """Prints what there is. Returns the exit code."""
+    """Prints the results so far. Returns the exit code."""
     from tollmeter.library.sweeping import runs_of
     from tollmeter.report import swept as report
     from tollmeter.report import swept_page
@@ -204,7 +204,7 @@ def _answered(end: SweepEnd, form: str) -> int:
 
 
 def _code(end: SweepEnd, found: SweptValues) -> int:
-    """With its reason on standard error."""
+    """Returns the exit code, and prints its reason on standard error."""
     from tollmeter.report.swept import failures
 
     sweep, failed = end.sweep, failures(found)

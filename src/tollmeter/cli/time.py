@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll time`: how long commands take, one against the other."""
+"""`toll time`: the time of commands, against each other."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def timing(
     ] = "",
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
 ) -> TimeOptions:
-    """How commands are measured: the options that `toll time` and `toll gate` share."""
+    """Returns how commands are measured: the options that `toll time` and `toll gate` share."""
     if no_shell and shell:
         raise Failure("--no-shell and --shell contradict each other")
     from tollmeter.library.command_metrics import metrics_named
@@ -71,7 +71,7 @@ def timing(
 
 
 def takes_timing(verb: Callable[..., int | None]) -> Callable[..., int | None]:
-    """The verb with the options of `timing` in place of its parameter `how`, which is made of them."""
+    """Returns the verb with the options of `timing` in place of its parameter `how`."""
     own, shared = (inspect.signature(function, eval_str=True).parameters for function in (verb, timing))
 
     @functools.wraps(verb)
@@ -195,7 +195,7 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
 
 
 def _progress() -> Callable[[int, float], None]:
-    """A line on a terminal that stays in its place, drawn between two runs."""
+    """Returns a function that draws progress on one line of a terminal, between two runs."""
     shown_at = time.monotonic()
 
     def show(rounds: int, share: float) -> None:

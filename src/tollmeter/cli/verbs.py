@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs by subject, and what `toll --help` prints. It imports no verb: the help appears at once."""
+"""The verbs by subject, and the output of `toll --help`. It imports no verb, so that the help appears immediately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABOUT = "Measures what it costs when code crosses a boundary on this machine, an
 
 
 class Verb(NamedTuple):
-    """home: its module in tollmeter.cli and its name there; of a group of verbs, their table."""
+    """A verb. home: its module in tollmeter.cli and its name there; for a group of verbs, their table."""
 
     home: str
     summary: str
@@ -86,7 +86,7 @@ def help_text() -> str:
 
 
 def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
-    """Two columns; what has no room beside a name stands below it, whole."""
+    """Returns two columns; a text that does not fit next to its name is placed below it, unbroken."""
     indent = " " * (4 + max(len(name) for name, _ in rows))
     if width - len(indent) < 30:
         return [line for name, about in rows for line in (f"  {name}", *_below(about, width))]

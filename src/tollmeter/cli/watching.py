@@ -68,13 +68,13 @@ class Watching:
             self._fresh[point] = None
 
     def _is_shown(self, point: Point) -> bool:
-        """Whether a number of it may be among those that are shown."""
+        """Returns whether a number of the point may be displayed."""
         metrics = self._probes[point.probe].metrics if point.probe in self._probes else ()
         return any(metric.toll or metric.means == "latency-of-size" for metric in metrics)
 
 
 def follow(folder: Path) -> None:
-    """Shows a run of another process until it ends; reads it once a second. Raises Failure where it is no run."""
+    """Shows a run of another process until it ends; reads it once a second. Raises Failure if it is no run."""
     request, tail = read_request(folder), Tail(folder)
     opening = next(tail.new_streams(), None)
     first = head(opening.lines) if opening else None
@@ -90,7 +90,7 @@ def follow(folder: Path) -> None:
 
 
 def _show(streams: Iterable[Stream], seen: Watching, progress: Progress, request: Request) -> None:
-    """What has come since the last look."""
+    """Shows the records that arrived since the last call."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = elapsed / request.budget_seconds
     for stream in streams:

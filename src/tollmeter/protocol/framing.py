@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the record protocol: kind first, number and CRC-32 last (docs/protocol.md).
 
-Two readers for two situations. `read_line` believes nothing: a journal's every line must be a record. `find_line`
-looks for a record among noise, since a serial line or a probe's libc may print anything between records."""
+Two readers for two situations. `read_line` is strict: every line of a journal must be a record. `find_line` searches a
+record among other text, since a serial line or a probe's libc may print text between records."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _FEWEST, _MOST = 2, 4096
 
 
 class Damaged(Failure):
-    """Bytes that are not what the protocol promises. Exit code 5."""
+    """An error in bytes that violate the protocol. Exit code 5."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, exit_code=5)
 
 
 class RecordLine(NamedTuple):
-    """One record whose checksum holds; its payload is not read yet. text: without the newline."""
+    """One record with a valid checksum; its payload is not parsed yet. text: without the newline."""
 
     kind: str
     number: int
@@ -47,7 +47,7 @@ class RecordLine(NamedTuple):
 
 
 def read_line(text: bytes) -> RecordLine:
-    """The record that a whole line is. Raises Damaged with the reason."""
+    """The record in a complete line. Raises Damaged with the reason."""
     if len(text) >= LONGEST_LINE:
         raise Damaged(f"longer than {LONGEST_LINE} bytes")
     kind = _KIND.match(text)
@@ -63,7 +63,7 @@ def read_line(text: bytes) -> RecordLine:
 
 
 def read_next(text: bytes, number: int) -> RecordLine:
-    """The same where it is known which record is due: one comparison finds that it is that one, and whole."""
+    """Returns the next record, if its number is known: one comparison verifies number and checksum."""
     return _due(text, number) or read_line(text)
 
 
@@ -76,8 +76,8 @@ def _due(text: bytes, number: int) -> RecordLine | None:
 
 
 def records_of_visit(stream: bytes) -> int:
-    """The number of records of one whole visit, checked at once in a fifth of the time of `read_line` and
-    `check_order`; 0 where unsure."""
+    """The number of records of one complete visit, verified together in a fifth of the time of `read_line` and
+    `check_order`; 0 if unsure."""
     texts = stream.split(b"\n")
     count = len(texts) - 1
     if not _FEWEST <= count <= _MOST or texts.pop():
@@ -94,13 +94,13 @@ def records_of_visit(stream: bytes) -> int:
 
 @lru_cache(maxsize=_MOST)
 def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
-    """The seals of that many records, to be filled with their checksums; and where each begins, from its line's end."""
+    """The seals of that many records, without their checksums, and the position of each from its line's end."""
     seals = [b',"n":%d,"c":"%%08x"}' % number for number in range(count)]
     return b"".join(seals), tuple(-len(seal % 0) for seal in seals)
 
 
 def lines_of(stream: bytes) -> tuple[RecordLine, ...]:
-    """The records of a whole stream, whose checksums were compared. Raises Damaged."""
+    """Returns the records of a complete stream whose checksums were verified. Raises Damaged."""
     lines = []
     for number, text in enumerate(stream.splitlines()):
         kind = _KIND.match(text)
@@ -111,7 +111,7 @@ def lines_of(stream: bytes) -> tuple[RecordLine, ...]:
 
 
 def joined_lines(text: bytes) -> list[RecordLine]:
-    """The whole records in a line whose newlines were lost; empty where one of them is no record."""
+    """Returns the complete records in a line whose newlines were lost; empty if one of them is not a record."""
     ends = [seal.end() for seal in _SEAL.finditer(text)]
     begins = [text.find(_START, place) for place in (0, *ends)]
     try:
@@ -121,9 +121,8 @@ def joined_lines(text: bytes) -> list[RecordLine]:
 
 
 def find_line(text: bytes) -> RecordLine | None:
-    """The record inside a line that may have noise at either end, or None.
-
-    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's."""
+    """The record inside a line with other text at either end, or None. A truncated record before a complete one leaves
+    two beginnings, of which the last is the complete one's."""
     begin = text.rfind(_START)
     if begin < 0:
         return None
@@ -137,7 +136,7 @@ def find_line(text: bytes) -> RecordLine | None:
 
 
 def find_lines(stream: bytes) -> Iterator[RecordLine]:
-    """All records of a stream, in the order in which they stand there, whatever stands between them."""
+    """Yields all records of a stream in order, and skips other bytes between them."""
     number = 0
     for text in stream.split(b"\n"):
         line = _due(text, number) or find_line(text)
@@ -147,14 +146,14 @@ def find_lines(stream: bytes) -> Iterator[RecordLine]:
 
 
 def sealed(record: Mapping[str, Any], number: int) -> RecordLine:
-    """A record of the host's own. `k` must be its first key."""
+    """A record of the host. `k` must be its first key."""
     body = msgspec.json.encode({**record, "n": number})[:-1]
     text = b'%s,"c":"%08x"}' % (body, zlib.crc32(body))
     return read_line(text)
 
 
 def seal(records: Iterable[Mapping[str, Any]]) -> bytes:
-    """A whole stream of the host's own: the records, numbered and closed with `end`."""
+    """A complete stream of the host: the records, numbered and closed with `end`."""
     lines = [sealed(record, number) for number, record in enumerate(records)]
     return joined([*lines, sealed({"k": "end", "records": len(lines)}, len(lines))])
 
@@ -164,7 +163,7 @@ def joined(lines: Iterable[RecordLine]) -> bytes:
 
 
 def check_order(lines: Iterable[RecordLine]) -> None:
-    """That the records are one whole stream: numbered from 0 without a gap, `end` last. Raises Damaged."""
+    """Checks that the records are one complete stream: numbered from 0 without a gap, `end` last. Raises Damaged."""
     last = None
     for expected, line in enumerate(lines):
         if last and last.kind == "end":

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of a visit that were stamped at the other end of a line: which of them came, and the visit in the line's time.
+"""Marks of a visit that were stamped at the other end of a line: which of them arrived, and the visit in the line's
+time.
 
-A sample makes a mark, does nothing, and makes another: the empty test. Then it makes one before its first batch and one
-behind each, of the body and of the control where there is one (probes/runtime/sample.c). The target tells its own time
-of each. A stamp is late by an unknown delay, so no batch is timed by the two stamps around it: all stamps of a visit
-together tell the rate of the target's clock (below)."""
+A sample makes two marks with nothing between them: the empty test. Then it makes a mark before its first batch and a
+mark after each batch, of the body and of the control if there is one (probes/runtime/sample.c). The target records its
+own time of each. A stamp is late by an unknown delay, so no batch is timed by its two stamps: all stamps of a visit
+together give the rate of the target's clock (below)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Stamp(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """ns: by a mark's number; a mark that is missing was lost."""
+    """The arrived marks. ns: by a mark's number; a missing mark was lost."""
 
     ns: Mapping[int, int]
     lost: int
@@ -52,10 +53,10 @@ class Arrived(NamedTuple):
 
 
 def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
-    """made: marks that the visit says it made. A byte that came twice came when it came first.
+    """Returns the arrived marks. made: marks that the visit reports. Of a duplicated byte, the first arrival counts.
 
-    Numbers only grow, so that a byte is the next mark whose number modulo 128 it tells, if it is not far ahead, and if
-    the byte behind it is not the one that was due in its place: then it is foreign."""
+    Numbers only increase, so that a byte is the next mark with this number modulo 128, if it is not far ahead. If the
+    following byte is the expected one, the byte is foreign."""
     marks = [stamp for stamp in stamps if stamp.byte >= MARK]
     ns: dict[int, int] = {}
     due, doubled = 0, 0
@@ -70,9 +71,9 @@ def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
-    """A visit's stream in the line's time; the target's own times are kept as `own`, and those of each mark as `marked`
-    and `stamped`. A visit without samples is unchanged. Raises NotTimed without a rate, Damaged for an unreadable
-    record."""
+    """Returns a visit's stream in the line's time; the target's own times are stored as `own`, and those of each mark
+    as `marked` and `stamped`. A visit without samples is unchanged. Raises NotTimed without a rate, Damaged for an
+    unreadable record."""
     lines = list(find_lines(stream))
     if lines[-1].kind != "end" or not any(record_line.kind == "sample" for record_line in lines):
         return stream
@@ -139,7 +140,7 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
 
 
 def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[str, Any]:
-    """A record in the line's time. by: the line's nanoseconds for one of the target's."""
+    """A record in the line's time. by: nanoseconds of the line for one of the target's."""
     if record["k"] == "clock":
         return {**record, "source": line, "kind": "external"}
     if record["k"] == "witness":
@@ -174,16 +175,16 @@ _LEAST = 5
 
 
 class Rate(NamedTuple):
-    """value: time of the second clock for one unit of the first. error: how far the rates of the first and of the
-    second half of the moments are off it, as a share. It grows with the share of late moments, and where a clock runs
-    unevenly."""
+    """The rate of two clocks. value: time of the second clock for one unit of the first. error: relative deviation of
+    the rates of the first and the second half of the moments. It grows with the share of late moments, and with an
+    unevenly running clock."""
 
     value: float
     error: float
 
 
 def rate(moments: Sequence[Moment]) -> Rate | None:
-    """None where there are too few moments, or a clock stood still."""
+    """Returns the rate; None for too few moments, or a stopped clock."""
     ordered = sorted(moments)
     half = len(ordered) // 2
     if half < _LEAST:
@@ -195,7 +196,7 @@ def rate(moments: Sequence[Moment]) -> Rate | None:
 
 
 def _slope(ordered: Sequence[Moment]) -> float | None:
-    """Of the hull's edge over the middle, by Andrew's monotone chain."""
+    """Returns the slope of the hull's edge over the middle, by Andrew's monotone chain; None without one."""
     hull: list[Moment] = []
     for at, seen in ordered:
         while len(hull) > 1:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records into the frozen values that every layer shares. Pure: bytes in, values out.
+"""Parses records into the immutable values that every layer uses. Pure functions.
 
-Text from a measured machine may hold anything. Control characters, and the marks that turn the direction of writing,
-are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later."""
+Text from a measured machine may hold anything. Control characters, and marks that change the writing direction, are
+replaced once, here, so that no host name or reason can move a cursor or be disguised later."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STEP = re.compile(r"[^.\[\]]+")
 
 
 class Head(NamedTuple):
-    """What a host's first stream holds, or an executable's description, or its word about the machine."""
+    """The content of a host's first stream, of an executable's description, or of its record about the machine."""
 
     machine: Machine | None
     clock: ClockReading | None
@@ -164,7 +164,7 @@ written: a segmentation fault. Reentrant, since a handler of signals may read as
 
 
 def clean(value: Any, kept: str = "") -> Any:
-    """The same JSON value with every character replaced that could do more than be read; kept: those that are not."""
+    """Returns the JSON value with unsafe characters replaced. kept: unsafe characters that are not replaced."""
     if isinstance(value, str):
         if value.isprintable():  # none of them is, and to ask takes a tenth of the search
             return value
@@ -177,33 +177,35 @@ def clean(value: Any, kept: str = "") -> Any:
 
 
 def clean_json(text: str) -> Any:
-    """What a JSON text says, cleaned. Where neither an escape nor such a character is in it, nothing of it is looked at
-    again: of 10,000 small indexes that took a third of the time."""
+    """Returns the cleaned value of a JSON text. A text without an escape or unsafe character is not examined again,
+    which took a third of the time of reading 10,000 small indexes."""
     value = msgspec.json.decode(text)
     return value if is_clean(text) else clean(value)
 
 
 def is_clean(text: str) -> bool:
-    """Whether neither an escape nor a character that `clean` replaces is in a text, JSON or not."""
+    """Returns whether neither an escape nor a character that `clean` replaces is in a text, JSON or not."""
     return "\\" not in text and (text.isprintable() or not _UNSAFE.search(text))
 
 
 def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
-    """The same of a suite's file: the words of its workloads' commands are for programs, and keep their line breaks."""
+    """Returns a cleaned suite file: the words of its workloads' commands are for programs, and keep their line
+    breaks."""
     commands = clean(table.get("workload", []), "\n\t")
     return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
 def outcome(stream: bytes | Sequence[RecordLine], among: Outcomes | None = None) -> Outcome:
-    """The outcome of one visit. among: reads the visits of one run. Raises Damaged for anything but one whole visit."""
+    """Returns the outcome of one visit. among: reads the visits of one run. Raises Damaged unless the stream is one
+    complete visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     return (among or Outcomes()).of(lines)
 
 
 class Outcomes:
-    """Reads the visits of one run. What many of them say alike is kept once: their points, clocks and work, and the
-    columns that their samples stand in: with a room, which is for large runs, those of each probe together."""
+    """A reader of the visits of one run. It stores common values once: points, clocks and work, and shared columns of
+    samples, for each probe if a room for large runs is given."""
 
     def __init__(self, room: Room | None = None) -> None:
         self._room = room
@@ -211,12 +213,14 @@ class Outcomes:
         self._same: dict[Any, Any] = {}
 
     def of(self, lines: Sequence[RecordLine]) -> Outcome:
-        """lines: a stream whose order was checked. Raises Damaged where it is no visit."""
+        """Returns the outcome of a visit. lines: a stream whose order was checked. Raises Damaged if it is not a
+        visit."""
         forms = ((line, _FORMS.get(line.kind)) for line in lines)
         return _outcome([_payload(line, form) if form else None for line, form in forms], self)
 
     def of_text(self, stream: bytes) -> Outcome:
-        """The same of a whole stream's bytes: at once, where all its records can be read and none needs cleaning."""
+        """Returns the outcome of a stream's bytes: in one step, if all its records can be parsed and none needs
+        cleaning."""
         try:
             records = _ANY.decode_lines(stream) if _is_harmless(stream) else None
         except (ValueError, RecursionError):
@@ -224,12 +228,12 @@ class Outcomes:
         return _outcome(records, self) if records else self.of(lines_of(stream))
 
     def same(self, value: T) -> T:
-        """The value that is equal to it and was there first."""
+        """Returns the first equal value that was stored."""
         kept: T = self._same.setdefault(value, value)
         return kept
 
     def same_events(self, events: EventCounts) -> EventCounts:
-        """As `same`: beside most visits none happened."""
+        """Returns the shared copy of equal event counts, as `same` does: most visits have no events."""
         key = (*events.body.items(), None, *events.control.items(), events.samples, events.partial, events.refused)
         kept: EventCounts = self._same.setdefault((events.by, events.kernel, *key), events)
         return kept
@@ -276,7 +280,7 @@ def _with_present_names(probe: Probe) -> Probe:
 
 
 def description(stream: bytes) -> tuple[Probe, Build]:
-    """What `PROBE --describe` printed. Raises Damaged where it does not describe exactly one probe."""
+    """Returns the output of `PROBE --describe`. Raises Damaged unless it describes exactly one probe."""
     described = head(stream)
     if len(described.probes) == len(described.builds) == 1:
         probe, build = described.probes[0], described.builds[0]
@@ -296,7 +300,7 @@ def _only(records: Sequence[T], kind: str) -> T | None:
 
 
 def _rate(control: _Control) -> float:
-    """Dependent additions a second, which is the core clock."""
+    """Returns the dependent additions per second, which is the core clock in hertz."""
     return control.adds * 1e9 / control.ns
 
 
@@ -311,13 +315,13 @@ def _payload(line: RecordLine, form: type[T]) -> T:
 
 
 def _is_harmless(text: bytes) -> bool:
-    """Whether there can be nothing in it to clean: most lines are plain, and to go through each costs more than to read
-    it. What JSON escapes may be anything; what it does not escape is no control character."""
+    """Returns whether a text certainly needs no cleaning: most lines are plain, and examining every character costs
+    more than parsing. A JSON escape may be any character; an unescaped character is not a control character."""
     return text.isascii() and b"\\" not in text and b"\x7f" not in text
 
 
 def _first(error: Exception, text: bytes) -> str:
-    """What is wrong with a payload, as a person would say it: what it lacks, or where it holds what."""
+    """Returns the error of a payload in words: the missing field, or the field with a wrong value."""
     message = str(clean(str(error)))
     if not isinstance(error, msgspec.ValidationError):
         return "it is not JSON that can be read"
@@ -330,7 +334,7 @@ def _first(error: Exception, text: bytes) -> str:
 
 
 def _value(text: bytes, steps: Iterable[str]) -> str:
-    """The word or number at a place of a payload, if it is short enough to quote; else empty."""
+    """Returns the word or number at a path of a payload, if it is short enough to quote; else empty."""
     try:
         value = clean(msgspec.json.decode(text))
         for step in steps:
@@ -342,7 +346,7 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
 
 
 def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
-    """records: of a stream, in order; None where a kind is unknown."""
+    """Returns the outcome. records: of a stream, in order; None for an unknown kind."""
     regular = _regular(records)
     by_form: dict[type, list[Any]] = defaultdict(list)
     for record in [*records[: regular.start], *records[regular.stop :]]:
@@ -381,7 +385,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
 
 
 def _status(by_form: _ByForm) -> tuple[Status, str | None]:
-    """A fail outweighs a skip; either outweighs whatever was measured before it."""
+    """Returns the status. A fail outweighs a skip; either outweighs earlier measurements."""
     for fail in by_form[_Fail]:
         if fail.status == "ok":
             raise Damaged("a failure that says it went well")
@@ -392,7 +396,7 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
 
 
 def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> EventCounts | None:
-    """What was counted beside the samples. A sample of other length than the record of the events is damaged."""
+    """Returns the event counts of the samples. A sample whose length differs from the events record is damaged."""
     counters = _only(by_form[_Counters], "record of counters")
     if counters is None:
         return None
@@ -415,7 +419,8 @@ def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> Ev
 
 
 def _regular(records: Sequence[Any]) -> slice:
-    """Where samples stand, each with its witness behind it; slice(0) where they do not stand so, or there are none."""
+    """Returns the slice of samples, each followed by its witness; slice(0) if they are not in this order, or if there
+    are none."""
     forms = [*map(type, records)]
     count = forms.count(_Sample)
     if not count or forms.count(_Witness) != count:
@@ -426,7 +431,7 @@ def _regular(records: Sequence[Any]) -> slice:
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
-    """Samples, each with its witness behind it. is_cut: the stream failed, and may lack the last witness."""
+    """Samples, each followed by its witness. is_cut: the stream failed, and may lack the last witness."""
     kept = [record for record in records if type(record) is _Sample or type(record) is _Witness]
     if is_cut and len(kept) % 2:
         kept.pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A visit as the words that an executable reads, and its answer as one whole stream: a stream that was cut, or whose
+"""A visit as the words that an executable reads, and its answer as one complete stream: a stream that was cut, or whose
 process ended badly, gets a `fail` and an `end` record."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Trouble = tuple[Status, str]
 
 
 def words(visit: Visit) -> tuple[str, ...]:
-    """On its command line, or on a line of standard input."""
+    """Returns the words of a visit, for the command line or for a line of standard input."""
     options = (
         f"--visit={visit.id}",
         f"--round={visit.round}",
@@ -47,8 +47,8 @@ def words(visit: Visit) -> tuple[str, ...]:
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
-    """One whole stream for the requested visit. trouble: how the process failed; a failure record of its own outweighs
-    that."""
+    """Returns one complete stream for the requested visit. trouble: how the process failed; a failure record of the
+    probe takes precedence."""
     lines = list(find_lines(raw))
     try:
         answer = _answered(lines, visit)
@@ -60,13 +60,13 @@ def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = No
 
 
 def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
-    """A stream for a visit whose process printed nothing that could be kept."""
+    """Returns a stream for a visit whose process printed no usable record."""
     record = {"k": "skip"} if status == "unsupported" else {"k": "fail", "status": status}
     return reported(visit, revision, [{**record, "reason": reason}])
 
 
 def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
-    """A stream for a visit that the host itself made. fields: more of its first record."""
+    """A stream for a visit that the host made itself. fields: further fields of its first record."""
     point = visit.point
     record = {
         "k": "visit", "visit": visit.id, "round": visit.round, "probe": point.probe, "revision": revision,

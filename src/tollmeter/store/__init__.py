@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on disk: the journal is the truth, everything else is derived from it."""
+"""Runs on disk: the journal is the only source, and every other file is derived from it."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle wrote on another machine: its journal, an archive of its folder, or what a serial line brought of it.
+"""The output of a bundle on another machine: its journal, an archive of its folder, or a capture of a serial line.
 
-The file is data, and may come from anybody: nothing of it is executed, and no file of an archive is extracted."""
+The file is untrusted data: none of it is executed, and no file of an archive is extracted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Kept:
         self._sizes = array("q")
 
     def add(self, stream: bytes) -> None:
-        """Raises Failure (5) where there is no room."""
+        """Raises Failure (5) if there is no room."""
         try:
             self._file.write(stream)
             self._file.flush()
@@ -80,8 +80,8 @@ class Kept:
 
 
 class Capture(NamedTuple):
-    """first: the stream that describes the machine. visits: how many are whole; lost: damaged streams. failures:
-    reasons by probe."""
+    """A captured journal. first: the stream that describes the machine. visits: number of complete visits; lost:
+    damaged streams. failures: reasons by probe."""
 
     first: bytes
     head: Head
@@ -92,8 +92,8 @@ class Capture(NamedTuple):
 
 
 def captured(path: Path, keep: Callable[[bytes], object] = bool) -> Capture:
-    """Reads the file once, in memory that does not grow with it. keep: called with each whole visit. Raises Failure: 2
-    where there is no such file, 5 where it holds no run of a bundle, or something else."""
+    """Reads the file once, in constant memory. keep: called with each complete visit. Raises Failure: 2 if the file
+    does not exist, 5 if it contains no run of a bundle, or other content."""
     reading = _Reading(path, keep)
     try:
         with open_regular(path / NAME if path.is_dir() else path) as file:
@@ -107,7 +107,7 @@ def captured(path: Path, keep: Callable[[bytes], object] = bool) -> Capture:
 
 
 class _Reading:
-    """What the streams said until now."""
+    """The state of reading a capture."""
 
     def __init__(self, path: Path, keep: Callable[[bytes], object]) -> None:
         self._path, self._keep = path, keep
@@ -118,7 +118,7 @@ class _Reading:
         self._reader, self._lost = Outcomes(), 0
 
     def take(self, stream: bytes | tuple[RecordLine, ...]) -> None:
-        """stream: bytes of one whole visit, or lines."""
+        """Processes a stream. stream: bytes of one complete visit, or lines."""
         try:
             if isinstance(stream, bytes):
                 self._visit(self._reader.of_text(stream), stream)
@@ -160,7 +160,8 @@ class _Reading:
 
 
 def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, ...]]:
-    """Whole visits as bytes; else from each record of number 0 to its `end`, or to what stands in its place."""
+    """Yields complete visits as bytes; else the lines from each record of number 0 to its `end`, or to the line in
+    place of it."""
     held: list[RecordLine] = []
     number = lines = size = 0
     for piece in pieces(file):
@@ -191,7 +192,7 @@ def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, 
 
 
 def _opened(file: IO[bytes], path: Path) -> IO[bytes]:
-    """Unpacked; of an archive the journal in it."""
+    """Returns the unpacked file; for an archive, the journal in it."""
     unpack = _UNPACKING.get(file.read(2))
     file.seek(0)
     if unpack is None and not _is_archive(file.peek(tarfile.BLOCKSIZE)):  # type: ignore[attr-defined]
@@ -212,7 +213,7 @@ def _is_archive(start: bytes) -> bool:
 
 
 class _Unpacking(io.RawIOBase):
-    """What xz or bzip2 packed, one stream after the other, in bounded memory. Raises EOFError where it is cut."""
+    """Decompressed xz or bzip2 content, stream after stream, in bounded memory. Raises EOFError if it is truncated."""
 
     def __init__(self, file: IO[bytes], new: Callable[[], Any]) -> None:
         self._file, self._new, self._one = file, new, new()
@@ -248,7 +249,7 @@ _UNPACKING: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which no more than so many bytes are read: a little one may be unpacked without end."""
+    """A file of which at most so many bytes are read, since a small packed file may unpack without end."""
 
     def __init__(self, file: Any, most: int) -> None:
         self._file, self._left = file, most
@@ -266,7 +267,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Forward:
-    """A file that is read once, and nothing large of it at once: a name in an archive may be of any length."""
+    """A file that is read once, forward, in small pieces: a name in an archive may have any length."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._at = file, 0
@@ -289,7 +290,7 @@ class _Forward:
 
 
 def _in_archive(archive: tarfile.TarFile, path: Path) -> IO[bytes]:
-    """The journal, where it is in the archive: names, links and modes mean nothing here."""
+    """Returns the journal in the archive. Names, links and modes of other members are ignored."""
     for count, member in enumerate(archive):
         if count >= _MOST_FILES:
             raise Failure(f"{path}: more than {_MOST_FILES} files are before {NAME}", 5)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index as a document, as `toll show RUN --format json` prints it: its reader, and its schema.
 
-Types and closed sets are the records' own (model/). What neither they nor a JSON Schema can say stands in
+Types and closed sets are the records' own (model/). Conditions that neither they nor a JSON Schema can express are in
 `complaints`: that an estimate lies within its interval, and that a gap has its reason.
 
     python -m tollmeter.store.document > docs/show.schema.json"""
@@ -38,7 +38,7 @@ _RULES["Toll"] = _RULES["Inference"]
 
 
 def read(document: bytes | str) -> Index:
-    """The index that a document holds. Raises Failure 5 where it has another format, or contradicts itself."""
+    """The index that a document holds. Raises Failure (5) if it has another format, or contradicts itself."""
     try:
         index = msgspec.json.decode(document, type=Index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as wrong:
@@ -51,7 +51,7 @@ def read(document: bytes | str) -> Index:
 
 
 def complaints(index: Index) -> Iterator[str]:
-    """What is wrong with an index whose every field has its type."""
+    """Yields the errors of an index whose every field has its type."""
     for row in index.rows:
         at = f"{row.probe} {row.metric}"
         yield from _out_of_order(at, row.low, row.median, row.high)
@@ -74,7 +74,7 @@ def complaints(index: Index) -> Iterator[str]:
 
 
 def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
-    """low, estimate, high: those that are there."""
+    """Yields an error unless the values that exist ascend from low to estimate to high."""
     there = [end for end in ends if end is not None]
     if any(not left <= right for left, right in pairwise(there)):
         yield f"{what} is not within its interval: {there}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and samples as tables that other programs open: csv, json, jsonl, md and parquet."""
+"""Rows and samples as tables for other programs: csv, json, jsonl, md and parquet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _JSON_TEXT = (
 
 
 def derived_tables(index: Index) -> dict[str, ParquetTable]:
-    """Rows, tolls, findings and the machine of a run, one line each, by the names of the tables."""
+    """Rows, tolls, findings and the machine of a run, one line each, by table name."""
     several = {"rows": index.rows, "tolls": index.tolls, "findings": index.findings, "machines": (index.machine,)}
     kinds = {"rows": Row, "tolls": Toll, "findings": Finding, "machines": Machine}
     return {
@@ -47,7 +47,7 @@ def derived_tables(index: Index) -> dict[str, ParquetTable]:
 
 
 def of_run(table: ParquetTable, index: Index) -> ParquetTable:
-    """The table with columns that identify the run, for joins; without those that it has already."""
+    """Returns the table with columns that identify the run, for joins; without those that it already has."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
     stretches = (stretch._replace(shared={**stretch.shared, **about}) for stretch in table.stretches)
@@ -64,7 +64,7 @@ def _about(index: Index) -> dict[str, str]:
 
 
 def metadata(index: Index) -> dict[str, str]:
-    """Of a Parquet file: the version of its columns, the run, and what made it."""
+    """Returns the metadata of a Parquet file: the version of its columns, the run, and the program version."""
     run = index.run
     made = {"table_format": str(TABLE_FORMAT), "tollmeter": run.tollmeter, "suite": run.suite, "seed": str(run.seed)}
     return {f"tollmeter.{name}": value for name, value in {**made, **_about(index)}.items()}
@@ -86,9 +86,9 @@ Judged = tuple[Outcome, Sequence[str | None]]
 
 
 def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> ParquetTable:
-    """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
+    """Returns one line for each sample: times in ns of n and of 2n iterations, its witness, and the executable.
 
-    judge: of each of some visits, for each of its samples why it is set aside, None where it is used."""
+    judge: returns for each sample of some visits why it is discarded, None if it is used."""
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
     from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
 
@@ -114,7 +114,7 @@ def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Seque
 
 
 def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """What all samples of a visit share."""
+    """Returns the cells that all samples of a visit share."""
     point = outcome.point
     return {
         "visit": outcome.visit, "round": outcome.round, "probe": point.probe, "abi": point.abi, "target": point.target,
@@ -144,8 +144,8 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
 
 
 def written(table: ParquetTable, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
-    """The table in one of FORMATS, a piece at a time. about: the metadata of a Parquet file; the others have none.
-    Raises Failure for another format, or where Parquet's library cannot be had."""
+    """Yields the table in one of FORMATS, a piece at a time. about: metadata of a Parquet file; other formats have
+    none. Raises Failure for another format, or if Parquet's library is not available."""
     writers = {"csv": _csv, "json": _json, "jsonl": jsonl, "md": _markdown}
     if form not in FORMATS:
         raise Failure(f"there is no format {form!r}; known: {', '.join(FORMATS)}")
@@ -158,7 +158,8 @@ def _csv(table: ParquetTable) -> Iterator[bytes]:
 
 
 def _lines(table: ParquetTable, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
-    """Lines of text, those of a stretch at once. written: of a cell; the others: what stands around them."""
+    """Yields lines of text, one stretch at a time. written: formats a cell; the other parameters: text around the
+    cells."""
     names, stretches, _ = table
     for shared, columns in stretches:
         text = ["%s" if name in columns else _plain_cell(shared[name], written) for name in names]
@@ -168,19 +169,19 @@ def _lines(table: ParquetTable, written: Callable[[Any], str], first: str, betwe
 
 
 def _plain_cell(cell: Any, written: Callable[[Any], str]) -> str:
-    """A number as `_plain_column` writes it; anything else as a part of a format."""
+    """Returns a number as `_plain_column` writes it; another value as the format requires."""
     return str(cell) if type(cell) in (int, float) else written(cell).replace("%", "%%")
 
 
 def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequence[Any]:
-    """Numbers are written as Python does, and all else cell by cell."""
+    """Returns cells with numbers as Python writes them, and other cells unchanged for the format."""
     return cells if {*map(type, cells)} <= {int, float} else [written(cell) for cell in cells]
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _csv_text(cell: Any) -> str:
-    """One cell of several. A spreadsheet takes text that begins like a formula for one, and a machine's name may be
-    anything."""
+    """Returns one of several cells. A spreadsheet treats text that begins like a formula as one, and a machine's name
+    may be any text."""
     is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@")
     return _csv_line(["", f"'{cell}" if is_formula else cell])[1:-1]
 
@@ -216,7 +217,8 @@ def _flat(cell: Any) -> Any:
 
 
 def flat_parameters(table: ParquetTable) -> ParquetTable:
-    """Parameters and the like as JSON text: probes differ in theirs, and a column has one type."""
+    """Returns the table with parameters and similar fields as JSON text: probes have different parameters, and a column
+    has one type."""
     names = [name for name in _JSON_TEXT if name in table.columns]
     flat = (
         stretch._replace(shared={**stretch.shared, **{name: _flat(stretch.shared[name]) for name in names}})
@@ -243,13 +245,13 @@ def name_of(host: str, key: Sequence[str]) -> str:
 
 
 def day_of(started: str) -> str:
-    """In UTC, as the run says it."""
+    """Returns the day in UTC, from the run's start."""
     moment = _STARTED.match(started)
     return moment[1] if moment else "unknown"
 
 
 def row_key(row: Mapping[str, Any]) -> int:
-    """Equal for rows that may be compared: readers distinguish rows by one column in place of eight."""
+    """Returns a hash that is equal for rows that may be compared, so that readers need one column in place of eight."""
     parts = [row[name] for name in ("probe", "revision", "abi", "target", "clock", "metric", "state")]
     words = msgspec.json.encode([*parts, sorted(row["parameters"].items())])
     return int.from_bytes(hashlib.sha256(words).digest()[:8], "little", signed=True)
@@ -263,9 +265,9 @@ def _keyed(table: ParquetTable) -> ParquetTable:
 
 
 def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, ParquetTable]]) -> None:
-    """Writes a run's named tables into the dataset, each file whole or not at all, as
-    `rows/machine=NAME/day=2026-11-23/RUN.parquet` (docs/dataset.md): the name is made of the run's name and start, so
-    that a run that is written again replaces its own files. Raises Failure (5)."""
+    """Writes a run's named tables into the dataset, each file completely or not at all, as
+    `rows/machine=NAME/day=2026-11-23/RUN.parquet` (docs/dataset.md). The file name contains the run's name and
+    start, so that a run that is written again replaces its own files. Raises Failure (5)."""
     started = _STARTED.match(index.run.started)
     moment = "".join(started.groups()[1:]) if started else "unknown"
     name = f"{plain(index.run.id)}-{moment}.parquet"

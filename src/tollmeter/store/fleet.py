@@ -64,15 +64,15 @@ _Owner = tuple[str, str, str, str]
 
 
 class HardwareName(NamedTuple):
-    """caches: none where the file has no list of them."""
+    """The name of a hardware model. caches: empty if the file lists none."""
 
     words: str
     caches: tuple[Cache, ...]
 
 
 class Fleet(NamedTuple):
-    """machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row and machine, NaN
-    where missing, and halves of intervals; several runs of a machine are averaged."""
+    """The rows of a fleet. machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row
+    and machine, NaN if missing, and half-widths of intervals; several runs of a machine are averaged."""
 
     machines: Sequence[tuple[str, HardwareName]]
     rows: Sequence[dict[str, Any]]
@@ -85,7 +85,8 @@ def is_dataset(folder: Path) -> bool:
 
 
 def read_fleet(folder: Path) -> Fleet:
-    """Names and skips unreadable files. Raises Failure: 2 if it is no dataset, 5 if no file can be read."""
+    """Reads a dataset; reports and skips unreadable files. Raises Failure: 2 if it is not a dataset, 5 if no file can
+    be read."""
     bring(ROOT, PARQUET)
     import duckdb
 
@@ -102,7 +103,7 @@ def read_fleet(folder: Path) -> Fleet:
 
 
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, HardwareName], dict[str, _Owner]]:
-    """The hardware model of each; and by the place of each file whose it is."""
+    """Returns the hardware model of each machine; and the owner of each file, by its path below the table."""
     by_folder: dict[str, HardwareName] = {}
     owners: dict[str, _Owner] = {}
     for readable, read in _ahead(db, _MODELS, [*_parts(_bounded(db, _files(folder, "machines")))]):
@@ -119,8 +120,8 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, Ha
 
 
 def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[str, _Owner]) -> list[str]:
-    """Those whose lines are of the machine and the day that their folders name; the others are named. owners: by the
-    place of a file of machines, which is of the same run."""
+    """Returns files whose lines are of the machine and the day that their folders name; other files are reported.
+    owners: by the path of a file of machines of the run."""
     misplaced, known_files = dict[str, str](), list[str]()
     for readable, read in _ahead(db, _OWNERS, [*_parts(_bounded(db, files))]):
         known_files += readable
@@ -137,7 +138,7 @@ def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[st
 
 
 def _bounded(db: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[str]:
-    """Those with no more rows than their bytes suggest; the others are named."""
+    """Returns files with at most the rows that their size permits; other files are reported."""
     known = dict(line for _, read in _ahead(db, _LENGTHS, [*_parts(files)]) for line in _lines(read))
     endless = {path for path, rows in known.items() if rows * _LEAST_BYTES > os.stat(path).st_size}  # noqa: PTH116
     for path in sorted(endless):
@@ -146,7 +147,7 @@ def _bounded(db: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[str]:
 
 
 def _misplaced(path: str, machine: str, started: str) -> str:
-    """Which of the dataset's own partitions contradicts the lines of a file; empty where none does."""
+    """Returns which of the dataset's own partitions contradicts the lines of a file; empty if none does."""
     partitions = {"machine": machine, "day": day_of(started)}
     names = path.split("/")[-3:-1]
     wrong = (f"{name}={value}" for name, value in partitions.items() if f"{name}={value}" not in names)
@@ -154,7 +155,7 @@ def _misplaced(path: str, machine: str, started: str) -> str:
 
 
 def _lines(read: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Text that is missing is empty."""
+    """Yields the lines of a file; a missing text is empty."""
     columns = (["" if cell is None else cell for cell in column.tolist()] for column in read.values())
     return zip(*columns, strict=True)
 
@@ -169,7 +170,8 @@ def _facts(text: str) -> dict[str, str]:
 
 @cache
 def _caches(text: str) -> tuple[str, tuple[Cache, ...]]:
-    """In words, and as they are. What is no list of caches stays as it is: it only has to be equal."""
+    """Returns the caches in words, and as records. A text that is not a list of caches is kept unchanged, since it is
+    only tested for equality."""
     try:
         caches = msgspec.json.decode(text, type=tuple[Cache, ...])
     except (msgspec.DecodeError, UnicodeError):
@@ -183,7 +185,7 @@ def _caches(text: str) -> tuple[str, tuple[Cache, ...]]:
 
 
 def _files(folder: Path, table: str) -> list[str]:
-    """As texts: a Path for each of 20,000 takes 3 s."""
+    """Returns files as texts: 20,000 Path objects take 3 s."""
     return sorted(glob(f"{escape(str(folder / table))}/machine=*/day=*/*.parquet"))  # noqa: PTH207
 
 
@@ -192,7 +194,7 @@ def _machine(path: str) -> str:
 
 
 def _place(path: str) -> str:
-    """The same for all tables of a run."""
+    """Returns the path below a table, which is equal for all tables of a run."""
     return "/".join(path.split("/")[-3:])
 
 
@@ -201,7 +203,7 @@ def _parts(files: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _ahead(db: duckdb.DuckDBPyConnection, words: str, parts: Sequence[Sequence[str]]) -> Iterator[_Found]:
-    """What `_readable` has of each part in order, while others are read by as many threads."""
+    """Yields the result of `_readable` for each part in order, while as many threads read others."""
     with ThreadPoolExecutor(_READERS) as readers:
         waiting = deque[Future[list[_Found]]]()
         for part in parts:
@@ -213,7 +215,7 @@ def _ahead(db: duckdb.DuckDBPyConnection, words: str, parts: Sequence[Sequence[s
 
 
 def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -> Iterator[_Found]:
-    """The files of which a query can be made, together or in parts, with its columns; the others are named."""
+    """Yields the readable files, together or in parts, with their columns; other files are reported."""
     import duckdb
 
     try:
@@ -261,8 +263,7 @@ def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str,
 
 
 def _with_places(db: duckdb.DuckDBPyConnection, found: _Found, rows: list[dict[str, Any]]) -> Iterator[_Found]:
-    """The same once its rows that none before had have a place, behind `rows`; without files of which that cannot be
-    read."""
+    """Yields the files after adding their new rows to `rows`; without files for which that fails."""
     import numpy as np
 
     if not np.ma.is_masked(found[1]["place"]):

@@ -22,9 +22,9 @@ _MOST_BYTES = 64 << 20
 
 
 class Remembered(Record, frozen=True):
-    """One run. run: when it began, and its folder's name, which runs elsewhere may share. machine: as `machine_key`
-    gives it. place: host and kernel. rows: by row name; none of a run whose verdict forbids it. widths: of the
-    uncontended core by target and ABI."""
+    """The remembered results of one run. run: start, and folder name, which runs elsewhere may share. machine: as
+    `machine_key` gives it. place: host and kernel. rows: by row name; empty if the run's verdict forbids them.
+    widths: of the uncontended core by target and ABI."""
 
     run: str
     machine: tuple[str, str, str]
@@ -37,19 +37,19 @@ class Remembered(Record, frozen=True):
 
 
 def place_of(machine: Machine) -> str:
-    """Within which two runs measure the same."""
+    """Returns the key of host and kernel, within which two runs are comparable."""
     return f"{machine.host} {machine.kernel}"
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of this kind of machine, oldest first; those without rows come before and displace none."""
+    """Returns the last runs of this kind of machine, oldest first; runs without rows precede them and displace none."""
     runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
     silent, telling = ([run for run in runs if bool(run.rows) is has_rows][-_MOST_RUNS:] for has_rows in (False, True))
     return [*silent, *telling]
 
 
 def remember(folder: Path, run: Remembered) -> None:
-    """Nowhere, where the folder cannot be written."""
+    """Stores a run; does nothing if the folder cannot be written."""
     with contextlib.suppress(OSError), open_regular(folder / NAME, "ab", follow=False) as file:
         file.write(msgspec.json.encode(run) + b"\n")
 

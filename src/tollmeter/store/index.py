@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""index.sqlite: what is derived from a run's journal, for queries in SQL. It is made again whenever
-the journal or the code that derives it has changed; not kept where the folder cannot be written.
+"""index.sqlite: the results derived from a run's journal, for queries in SQL. It is made again if the journal or the
+deriving code changed; it is not stored if the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`, `opposed`,
-`profiles`), and one for each list of
-records in an index, one column a field of its record in model/; what is neither text nor a number in a field is JSON.
-"""
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`, `opposed`, `profiles`),
+and one for each list of records in an index, one column for each field of its record in model/; a field that is neither
+text nor a number is JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ Content = TypeVar("Content")
 
 
 class Excerpt(NamedTuple):
-    """What a series needs of a run. tolls: words, probe, ABI, target, metric and parameters of each."""
+    """The part of a run for a history. tolls: words, probe, ABI, target, metric and parameters of each."""
 
     run: RunInfo
     machine: Machine
@@ -84,8 +83,8 @@ class Excerpt(NamedTuple):
 
 
 def fingerprint(folder: Path, journal: bytes = b"") -> str:
-    """Changes with the journal, with what was asked, and with the code that derives an index from them. journal: its
-    digest, where it was read already."""
+    """Returns a fingerprint of the journal, the request, and the code that derives an index from them. journal: its
+    digest, if it was already read."""
     digest = hashlib.sha256(VERSION.encode())
     for name, known in zip(_MADE_OF, (journal, b""), strict=True):
         digest.update(known or _digest(folder / name))
@@ -104,13 +103,13 @@ def _digest(path: Path) -> bytes:
 
 
 def inodes(folder: Path) -> str:
-    """By which the index of what is read next is known; empty where a change meanwhile might leave the same."""
+    """Returns the key of the index of the next journal read; empty if a concurrent change might leave the key equal."""
     return "" if _is_within_a_tick(folder) else _inodes(folder)
 
 
 def _inodes(folder: Path) -> str:
-    """As `fingerprint`, without reading what stands in the files, which is most of the time of a list of runs: as git
-    does, by what the file system keeps of them. A copied folder has other inodes."""
+    """Returns a fingerprint without reading file contents, which is most of the time of a list of runs: from
+    file-system metadata, as git does. A copied folder has other inodes."""
     seen = []
     for name in (*_MADE_OF, PROFILES):
         with contextlib.suppress(FileNotFoundError):
@@ -120,22 +119,22 @@ def _inodes(folder: Path) -> str:
 
 
 def _is_within_a_tick(folder: Path) -> bool:
-    """Whether the journal is so new that another change of it now might leave the same times."""
+    """Returns whether the journal is so new that another change now might leave its times equal."""
     return time.time_ns() - (folder / _MADE_OF[0]).stat().st_ctime_ns < _TICK_NS
 
 
 def load(folder: Path) -> Index | None:
-    """The index that is kept; None where it is of another journal or version, or none is."""
+    """The stored index; None if it is of another journal or version, or does not exist."""
     return _read(folder, _index)
 
 
 def load_excerpt(folder: Path, probes: str | None) -> Excerpt | None:
-    """As `load`, in a tenth of its time. probes: a glob; None for the rows that tolls are of."""
+    """Returns an excerpt as `load` does, in a tenth of the time. probes: a glob; None for the rows of tolls."""
     return _read(folder, partial(_excerpt, probes=probes))
 
 
 def has_numbers(folder: Path) -> bool | None:
-    """Whether a row has one, by the index that is kept; else None."""
+    """Returns whether the stored index has a row with a number; None without an index."""
     return _read(folder, lambda db: bool(db.execute("SELECT 1 FROM rows WHERE status = 'ok'").fetchone()))
 
 
@@ -165,13 +164,13 @@ def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
 
 
 def load_visits(folder: Path) -> tuple[Outcome, ...] | None:
-    """The visits that the index keeps of a large journal; else None."""
+    """Returns the visits that the index stores of a large journal; else None."""
     return _read(folder, kept_visits.load)
 
 
 def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (), seen: str = "") -> None:
-    """Whole or not at all. A folder that cannot be written keeps none: it is derived again the next time. visits: those
-    that are meant, kept of a large journal. seen: its `inodes` before it was read."""
+    """Stores an index completely or not at all. If the folder cannot be written, the index is derived again the next
+    time. visits: the relevant ones, stored for a large journal. seen: `inodes` before the journal was read."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):
         kept = visits if (folder / _MADE_OF[0]).stat().st_size >= kept_visits.LEAST_BYTES else ()
         try:
@@ -185,7 +184,7 @@ def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (
 
 @cache
 def _code() -> bytes:
-    """Of the files that derive, looked at once: this process has read them already."""
+    """Returns names, sizes and modification times of the deriving source files, read once per process."""
     seen = ((path.name, path.stat()) for path in _sources())
     return "".join(f"{name} {status.st_size} {status.st_mtime_ns}\n" for name, status in seen).encode()
 
@@ -206,7 +205,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _is_plain(db: sqlite3.Connection) -> bool:
-    """Whether it has tables only: a view from elsewhere may have lines without end."""
+    """Returns whether it has tables only: a view from elsewhere may have lines without end."""
     other = db.execute("SELECT 1 FROM sqlite_schema WHERE type <> 'table' OR sql NOT LIKE 'CREATE TABLE %' LIMIT 1")
     return other.fetchone() is None
 
@@ -278,12 +277,12 @@ def _records(
 
 @cache
 def _nested(form: type[Record]) -> set[str]:
-    """Fields that are JSON in their cell: a list or a table, and yes or no, which SQL would give back as a number."""
+    """Fields that are JSON in their cell: lists and tables, and truth values, which SQL would return as numbers."""
     return {field.name for field in msgspec.structs.fields(form) if not _types(field.type) <= _AS_IT_IS}
 
 
 def _types(annotation: Any) -> set[Any]:
-    """What a field may be, besides nothing."""
+    """Returns the types that a field may have, other than None."""
     if isinstance(annotation, UnionType) or get_origin(annotation) in (Union, Annotated):
         parts = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
         return set().union(*map(_types, parts)) - {type(None)}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run folder: journal.jsonl grows by one whole stream a visit, which the system has before the next visit begins
-and the disk within a second.
+"""The run folder: journal.jsonl grows by one complete stream for each visit, which is written before the next visit
+begins and reaches the disk within a second.
 
 A journal whose last stream is cut belongs to a run that was interrupted: it opens, and the cut stream is dropped. A
 damaged record costs the stream that it is in; reading goes on at the next stream, whose first record has number 0. The
-first stream, without which nothing can be read, stands there twice."""
+first stream, without which the rest cannot be read, is written twice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SYNC_S = 1.0
 
 
 class Stream(NamedTuple):
-    """One whole stream of a journal. end: the byte offset behind it; line: the number of its first line."""
+    """One complete stream of a journal. end: byte offset after it; line: number of its first line."""
 
     text: bytes
     line: int
@@ -72,7 +72,7 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: wall time of all sessions. surroundings: of the last session that has them. lost:
+    """The end of measuring. seconds: wall time of all sessions. surroundings: of the last session that has them. lost:
     streams that were damaged before the journal was imported."""
 
     status: str
@@ -83,10 +83,10 @@ class Session(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All that a journal says. damage: a sentence for each stream that is left out. differs: whether a copy of the
-    first stream says something else. begins: places of the outcomes with which measuring was resumed. noted: how many
-    outcomes the session's seconds are of. notes: its seconds after so many outcomes, and of those how long it was
-    throttled. digest: SHA-256 of the bytes that say it."""
+    """The content of a journal. damage: a sentence for each stream that is left out. differs: whether a copy of the
+    first stream differs from it. begins: indices of the outcomes at which measuring was resumed. noted: number of
+    outcomes that the session's seconds cover. notes: seconds after a number of outcomes, and the throttled part of
+    them. digest: SHA-256 of the used bytes."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
@@ -103,7 +103,7 @@ class Journal:
     """A run folder open for writing, by this process alone."""
 
     def __init__(self, folder: Path, file: IO[bytes], visits: int = 0) -> None:
-        """visits: that it holds already."""
+        """Opens a journal for writing. visits: number that it already contains."""
         self.folder = folder
         self._file = file
         self._sync_at = 0.0
@@ -111,7 +111,8 @@ class Journal:
 
     @classmethod
     def create(cls, folder: Path, request: Request, first: bytes) -> Journal:
-        """A new run. first: the host's own stream. Raises Failure where the folder holds a run or cannot be made."""
+        """Creates a run. first: the host's own stream. Raises Failure if the folder contains a run or cannot be
+        created."""
         try:
             with contextlib.ExitStack() as opened:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +136,7 @@ class Journal:
 
     @classmethod
     def resume(cls, folder: Path) -> Journal:
-        """An existing run, with a cut last stream taken off. Raises Failure where it is damaged or being written."""
+        """Opens an existing run, without a truncated last stream. Raises Failure if it is damaged or being written."""
         path = _regular(folder)
         try:
             with contextlib.ExitStack() as opened:
@@ -153,8 +154,8 @@ class Journal:
             raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
 
     def append(self, stream: bytes) -> None:
-        """Returns when the system has the stream; it is on disk within a second. Raises Failure (5) with the journal as
-        before."""
+        """Writes a stream, and returns when the system has it; it is on disk within a second. Raises Failure (5)
+        with the journal as before."""
         before = self._file.tell()
         try:
             if not os.fstat(self._file.fileno()).st_nlink:
@@ -176,7 +177,7 @@ class Journal:
             ) from error
 
     def note(self, session: Session) -> None:
-        """How far the run came, and by how many visits; the last note counts."""
+        """Writes the progress of the run, and its number of visits; the last note counts."""
         record = {
             "k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason,
             "visits": self._visits, "surroundings": msgspec.to_builtins(session.surroundings),
@@ -197,15 +198,15 @@ class Journal:
 
 
 def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> Iterator[Stream]:
-    """The journal's whole streams, from the byte offset where one begins. damage: gets a sentence, with the line's
-    number, for each one that is damaged."""
+    """The journal's complete streams, from the byte offset at which one begins. damage: receives a sentence, with the
+    line's number, for each damaged stream."""
     with open_regular(_regular(folder)) as file:
         file.seek(begin)
         yield from _streams(file, [] if damage is None else damage, begin)
 
 
 class _Hashed:
-    """A file whose bytes are hashed as they are read: to read 1 GB once more for its digest takes a second."""
+    """A file whose bytes are hashed while they are read: a second read of 1 GB for its digest takes a second."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._hash = file, hashlib.sha256()
@@ -216,7 +217,7 @@ class _Hashed:
         return block
 
     def digest(self) -> bytes:
-        """Of all of it: what follows a cut stream is read too."""
+        """Returns the digest of the whole file, including bytes after a truncated stream."""
         while self.read(_BLOCK_BYTES):
             pass
         return self._hash.digest()
@@ -242,7 +243,7 @@ def _streams(file: IO[bytes] | _Hashed, damage: list[str], begin: int = 0) -> It
 
 
 def pieces(file: IO[bytes] | _Hashed) -> Iterator[bytes]:
-    """A journal in pieces that end behind an `end` record, or in parts of a longer stream that fit a read."""
+    """A journal in pieces that end after an `end` record, or in parts of a longer stream that fit one read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
         held, begin = held + block, 0
@@ -258,7 +259,7 @@ def pieces(file: IO[bytes] | _Hashed) -> Iterator[bytes]:
 
 
 class _Gathering:
-    """Streams from lines. What follows a damaged line is passed over until a record of number 0."""
+    """A parser of streams from lines. Lines after a damaged line are skipped until a record of number 0."""
 
     def __init__(self, damage: list[str]) -> None:
         self._damage = damage
@@ -267,12 +268,12 @@ class _Gathering:
         self._is_lost = False
 
     def is_between(self) -> bool:
-        """Whether no stream is begun: the next record of number 0 then ends what was lost."""
+        """Returns whether no stream is open: the next record of number 0 then ends the lost range."""
         self._is_lost = self._is_lost and bool(self._lines)
         return not self._lines
 
     def passes_over(self, text: bytes) -> bool:
-        """Whether a line is no beginning of what follows a damaged one."""
+        """Returns whether a line after a damaged one is not the beginning of a stream."""
         return self._is_lost and _RECORD not in text
 
     def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[RecordLine, ...], int]]:
@@ -302,7 +303,7 @@ class _Gathering:
                 self._lines.clear()
 
     def _lose(self, number: int, error: Damaged) -> None:
-        """Says so once for each stream."""
+        """Reports the loss once for each stream."""
         if not self._is_lost:
             self._damage.append(f"line {number}: {error.sentence}")
         self._is_lost = True
@@ -310,8 +311,8 @@ class _Gathering:
 
 
 def read(folder: Path) -> Contents:
-    """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
-    there twice, or where more visits are missing than are damaged."""
+    """Reads all undamaged records, in order. Raises Failure if the folder is not a run or is of a newer format, if a
+    visit occurs twice, or if more visits are missing than are damaged."""
     with open_regular(_regular(folder)) as file:
         hashed = _Hashed(file)
         return _read(folder, hashed)._replace(digest=hashed.digest())
@@ -353,12 +354,12 @@ def _read(folder: Path, file: _Hashed) -> Contents:
 
 
 def _ended(session: Session, unnoted: int) -> Session:
-    """unnoted: visits that follow its last note: it was cut off."""
+    """Returns the end of an interrupted session. unnoted: visits after its last note."""
     return session._replace(status="interrupted") if unnoted else session
 
 
 def opening(folder: Path) -> Head:
-    """What its first stream says. Raises Failure as `read` does."""
+    """Returns the content of the first stream. Raises Failure as `read` does."""
     for stream in streams(folder):
         return head(stream.lines)
     raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
@@ -368,7 +369,8 @@ _LAST_BYTES = 1 << 16
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether the last note of a run says that it came to its end. False where there is none at the journal's end."""
+    """Returns whether the last note of a run says that it came to its end. False if there is none at the journal's
+    end."""
     try:
         with (folder / NAME).open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
@@ -379,7 +381,7 @@ def has_ended(folder: Path) -> bool:
 
 
 class Visits(Sequence[Outcome]):
-    """The visits of a run, read on demand: tables of numbers stored beside its journal need none."""
+    """The visits of a run, read on demand: numeric tables stored beside its journal do not need them."""
 
     def __init__(self, read_visits: Callable[[], tuple[Outcome, ...]]) -> None:
         self._read = functools.cache(read_visits)
@@ -395,8 +397,8 @@ class Visits(Sequence[Outcome]):
 
 
 def _check_once(folder: Path, outcomes: Sequence[Outcome]) -> None:
-    """Visits are made once each: one that stands there twice would make an interval narrower than what was measured.
-    Known by its number, and by its moment where a copy was given another. Raises Failure (5)."""
+    """Checks that no visit occurs twice, since a duplicate would narrow an interval. Visits are identified by number,
+    and by time if a copy has another number. Raises Failure (5)."""
     import numpy as np
 
     timed = [outcome for outcome in outcomes if outcome.at_ns > 0 and outcome.clock.kind == "hardware"]
@@ -411,7 +413,7 @@ def _check_once(folder: Path, outcomes: Sequence[Outcome]) -> None:
 
 
 class Note(msgspec.Struct):
-    """A record of how far a run came."""
+    """A record of the run's progress."""
 
     status: str
     seconds: float
@@ -443,7 +445,7 @@ def read_note(line: RecordLine) -> Note:
 
 
 def _regular(folder: Path) -> Path:
-    """The journal's path. A pipe or a device in its place would never end."""
+    """The journal's path. Raises Failure for a pipe or a device, which would never end."""
     path = folder / NAME
     try:
         mode = path.stat().st_mode
@@ -464,7 +466,7 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """A run that never began leaves nothing that looks like one."""
+    """Removes the folder of a run that never began."""
     for name in (NAME, REQUEST):
         with contextlib.suppress(OSError):
             (folder / name).unlink()
@@ -485,7 +487,7 @@ LOCKS = Path("/proc/locks")
 
 
 class Tail:
-    """Raises Failure where the folder holds no journal. Damaged streams are left out."""
+    """Raises Failure if the folder holds no journal. Damaged streams are left out."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -494,19 +496,19 @@ class Tail:
             raise Failure(f"{folder} is not a run: it has no {NAME}")
 
     def new_streams(self) -> Iterator[Stream]:
-        """Whole streams that were written since the last call, one after the other; none that is half written."""
+        """Yields complete streams written since the last call, in order; never an incomplete one."""
         for stream in streams(self._path.parent, begin=self._offset):
             self._offset = stream.end
             yield stream
 
     def is_written(self) -> bool:
-        """Whether a process holds the journal open to write: it is locked until that process ends."""
+        """Returns whether a process holds the journal open to write: it is locked until that process ends."""
         return is_written(self._path)
 
 
 def is_written(journal: Path) -> bool:
-    """Whether a process measures into this journal now, by the system's table of locks: to try for the lock itself
-    could take it from a run that begins. False where the system does not report it."""
+    """Returns whether a process measures into this journal now, by the system's table of locks: to try for the lock
+    itself could take it from a run that begins. False if the system does not report it."""
     try:
         inode = str(journal.stat().st_ino)
         table = LOCKS.read_text(encoding="ascii")

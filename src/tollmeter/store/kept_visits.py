@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visits of a large journal in its index, where to read them takes a twentieth of what the journal takes: what
-visits have in common once, and the columns of their samples as bytes."""
+"""The visits of a large journal, stored in its index, where reading them takes a twentieth of the journal's time:
+common values of visits once, and the columns of their samples as bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN: dict[str, Any] = {"visit": 0, "round": 0, "seed": 0, "at_ns": 0, "waited_n
 
 
 class _Kept(msgspec.Struct, array_like=True, gc=False):
-    """A visit. kind, clock: places in their lists; block: of its samples' columns, -1 without any."""
+    """A stored visit. kind, clock: indices in their lists; block: of its samples' columns, -1 without samples."""
 
     kind: int
     visit: int
@@ -44,7 +44,8 @@ class _Kept(msgspec.Struct, array_like=True, gc=False):
 
 
 class _Block(msgspec.Struct, array_like=True):
-    """columns: their bytes; kinds: of each its number type, and whether it is constant; lanes: of companions."""
+    """A stored block of samples. columns: their bytes; kinds: number type of each, and whether it is constant; lanes:
+    of companions."""
 
     samples: int
     kinds: tuple[tuple[str, bool], ...]
@@ -58,7 +59,7 @@ class _Kinds(msgspec.Struct, array_like=True):
 
 
 def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
-    """The table and content of each cell."""
+    """Yields the table and content of each cell."""
     blocks: dict[Columns, int] = {}
     kinds: dict[bytes, int] = {}
     clocks: dict[ClockReading, int] = {}
@@ -89,7 +90,7 @@ def _kept(
 
 
 def load(db: sqlite3.Connection) -> tuple[Outcome, ...]:
-    """Raises LookupError where the index keeps none, and ValueError where they are damaged."""
+    """Raises LookupError where the index keeps none, and ValueError if they are damaged."""
     (content,) = db.execute("SELECT content FROM visit_kinds").fetchone() or [None]
     if content is None:
         raise LookupError("no visits are kept")
@@ -105,7 +106,7 @@ def load(db: sqlite3.Connection) -> tuple[Outcome, ...]:
 
 
 def _columns(room: Room, content: bytes) -> tuple[Columns, int]:
-    """A block, and how many samples it has. Raises ValueError where its bytes are others."""
+    """Returns a block, and its number of samples. Raises ValueError if its bytes do not match."""
     block = msgspec.msgpack.decode(content, type=_Block)
     if not all(_NUMBER.fullmatch(kind) for kind, _ in block.kinds):
         raise ValueError("a column has another type than a number's")

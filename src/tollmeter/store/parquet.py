@@ -47,7 +47,7 @@ _PARQUET_TYPES = {
 
 
 class Stretch(NamedTuple):
-    """Consecutive lines. shared: cells of columns with one value; columns: the cells of the others."""
+    """Consecutive lines of a table. shared: cells of columns with one value; columns: the cells of other columns."""
 
     shared: dict[str, Any]
     columns: dict[str, Sequence[Any]]
@@ -62,8 +62,8 @@ class Stretch(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """Lines of several visits. shared: as of a Stretch, and the same in all Arrays of a table; of_visits: a cell for
-    each visit, and counts its lines; columns: a cell for each line, masked where it is not reported."""
+    """Lines of several visits. shared: as in a Stretch, and equal in all Arrays of a table; of_visits: a cell for each
+    visit; counts: its number of lines; columns: a cell for each line, masked if not reported."""
 
     shared: dict[str, Any]
     of_visits: Mapping[str, Sequence[Any]]
@@ -72,7 +72,7 @@ class Arrays(NamedTuple):
 
 
 class ParquetTable(NamedTuple):
-    """arrays: the same lines for Parquet; None where they are few."""
+    """A table to write. arrays: its lines for Parquet; None for a short table."""
 
     columns: tuple[str, ...]
     stretches: Iterable[Stretch]
@@ -89,12 +89,12 @@ def jsonl(table: ParquetTable) -> Iterator[bytes]:
 
 
 def column_types(columns: Iterable[str]) -> dict[str, str]:
-    """In DuckDB's words, which Parquet's readers give back as their own."""
+    """Returns DuckDB's type names, which Parquet's readers return as their own."""
     return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
 
 
 def parquet(table: ParquetTable, about: Mapping[str, str]) -> Iterator[bytes]:
-    """The file's content. Raises Failure where Parquet's library cannot be had."""
+    """The file's content. Raises Failure if Parquet's library is not available."""
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "table.parquet")
         write_parquet(table, made, about)
@@ -103,7 +103,8 @@ def parquet(table: ParquetTable, about: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def write_parquet(table: ParquetTable, path: Path, about: Mapping[str, str]) -> None:
-    """about: the file's metadata. Raises Failure where Parquet's library cannot be had, and 5 where it cannot write."""
+    """Writes a Parquet file. about: its metadata. Raises Failure if Parquet's library is not available, and 5 if it
+    cannot write."""
     bring(ROOT, PARQUET)
     import duckdb
 
@@ -133,8 +134,8 @@ def _lines(table: ParquetTable, folder: Path) -> str:
 
 
 def _parts(db: duckdb.DuckDBPyConnection, table: ParquetTable, folder: Path) -> str:
-    """A query of the table's lines, which are written into the folder, some visits to a file: a table of the database
-    held 100 MB beside the run, and a copy of files holds one row group."""
+    """Returns a query of the table's lines, which are written into the folder, some visits in each file: a database
+    table would need 100 MB more than the run, and a copy of files needs one row group."""
     import numpy as np
 
     types, count = column_types(table.columns), 0
@@ -158,5 +159,5 @@ def _name(column: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of SQL."""
+    """An SQL string."""
     return "'" + text.replace("'", "''") + "'"

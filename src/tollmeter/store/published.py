@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a file that can be given away: what it measured, and nothing that names the machine's owner.
+"""A run as a file for publication: its measurements, without names of the machine's owner.
 
-Fields are copied by name: one that no list here has is left out. Of the texts that are copied, words that name the host
-or a user, serial numbers, paths, addresses and UUIDs are replaced."""
+Fields are copied by name; a field that is not listed here is left out. In copied texts, words that name the host or a
+user, serial numbers, paths, addresses and UUIDs are replaced."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Curve = tuple[tuple[float, float], ...]
 
 
 class PublishedPair(Record, frozen=True):
-    """What a line takes from one CPU to another and back, in ns."""
+    """The round-trip time of a line between two CPUs, in ns."""
 
     first: int
     second: int
@@ -76,7 +76,7 @@ class PublishedPair(Record, frozen=True):
 
 
 class Loaded(Record, frozen=True):
-    """Latency of one dependent load beside some traffic."""
+    """The latency of one dependent load with concurrent traffic."""
 
     mix: str
     bytes_per_second: float
@@ -84,8 +84,8 @@ class Loaded(Record, frozen=True):
 
 
 class PublishedRun(Record, frozen=True):
-    """A redacted run. removed, kept: in words; they come first in the file. id: of the content. latency: sizes in
-    bytes, each with what a load takes there, in ns."""
+    """A redacted run. removed, kept: in words, first in the file. id: hash of the content. latency: sizes in bytes,
+    each with the time of a load in ns."""
 
     format: int
     removed: tuple[str, ...]
@@ -100,7 +100,7 @@ class PublishedRun(Record, frozen=True):
 def redacted(
     index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve, known: Container[str]
 ) -> PublishedRun:
-    """known: names of probes that are not private."""
+    """Returns a redacted run. known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
     own = [row for row in index.rows if not row.target.startswith(KIND)]
     rows = [
@@ -129,13 +129,13 @@ def redacted(
 
 
 def _identity(index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
-    """A file without a curve has the id that it had before there were any."""
+    """Returns the id of a published file. A file without a curve keeps the id of the older format."""
     made_of = (index, pairs, load, latency) if latency else (index, pairs, load)
     return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()[:12]
 
 
 def write_published(published: PublishedRun, path: Path) -> None:
-    """Raises Failure (5) where it cannot be written."""
+    """Raises Failure (5) if it cannot be written."""
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(published), indent=1) + b"\n")
     except OSError as error:
@@ -143,7 +143,7 @@ def write_published(published: PublishedRun, path: Path) -> None:
 
 
 def read_published(path: Path) -> PublishedRun:
-    """Raises Failure (5) where it is not a file that `toll publish` wrote, or contradicts itself."""
+    """Raises Failure (5) if it is not a file that `toll publish` wrote, or contradicts itself."""
     try:
         published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=PublishedRun)
     except OSError as error:
@@ -185,12 +185,12 @@ def _machine(machine: Machine, scrub: Scrub) -> Machine:
 
 
 def _target(target: str) -> str:
-    """Without the name of another host."""
+    """Returns the target without the name of another host."""
     return target.partition(":")[0]
 
 
 def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
-    """Whether its names are words without a secret. Renamed, a row would be another row."""
+    """Returns whether its names are words without a secret. Renamed, a row would be another row."""
     words = [one.metric, one.abi, _target(one.target), *one.parameters, *map(str, one.parameters.values())]
     return all(_NAME.fullmatch(word) and scrub(word) == word for word in words)
 
@@ -213,7 +213,7 @@ def _secrets(index: Index) -> set[str]:
 
 
 def _scrubber(secrets: set[str]) -> Scrub:
-    """Of a text, the same without secrets."""
+    """Returns a function that removes secrets from a text."""
     words = "|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))
     named = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", re.IGNORECASE) if words else None
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files beside a journal. run.toml: what was asked, with the seed; together with the journal's first stream it says
-what is still missing. The profiles of a run, what was modelled of it, and how far apart its loads lie."""
+"""Files next to a journal. run.toml: the request, with the seed; with the journal's first stream it determines the
+missing visits. Also the profiles of a run, its modelled caches, and its stack distances."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ _SELDOM = ("least_cycles", "settings", "private_bytes", "all_points", "narrowed"
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
-    """suite: stored whole, so that a later edit of its file does not change this run. started: ISO 8601, UTC. abis,
-    targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings: parameters beside the suite, of
-    older versions. runs_sd, widths: from earlier runs of this machine, the between-run deviation by group of rows, and
-    the uncontended width by target and ABI. private_bytes: data that surely fit into private caches, or 0. against: the
-    words of an interleaved comparison, and pairs its points. folder: where probes create files. peer: the other end of
-    a network. all_points: visit all requested points in any budget. narrowed: what was left out for the budget;
-    planned_s: the budget that it names, or 0. reused: which visits of another run are used, in a sentence.
-    least_cycles: of system calls, the least core cycles that an earlier run on this kind of CPU had, by row name."""
+    """The request of a run. suite: stored completely, so that a later edit of its file does not change this run.
+    started: ISO 8601, UTC. abis, targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings:
+    parameters beside the suite, of older versions. runs_sd, widths: from earlier runs of this machine, the
+    between-run deviation by group of rows, and the uncontended width by target and ABI. private_bytes: bytes that
+    certainly fit into private caches, or 0. against: words of an interleaved comparison; pairs: its points. folder:
+    in which probes create files. peer: the other end of a network. all_points: visit all requested points in any
+    budget. narrowed: points left out for the budget; planned_s: the sufficient budget, or 0. reused: visits of
+    another run that are used, in a sentence. least_cycles: lowest core cycles of system calls in earlier runs on
+    this kind of CPU, by row name."""
 
     id: str
     suite: Suite
@@ -78,13 +79,14 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_of_commands(self) -> bool:
-        """Whether it is a run of `toll time` or `toll bill`, which its suite is named after: words holds its command
-        line, and the suite selects nothing."""
+        """Returns whether it is a run of `toll time` or `toll bill`, after which its suite is named: words is its
+        command line, and the suite selects no probe."""
         return not self.suite.select and not self.suite.workload
 
 
 def places_of(request: Request) -> list[str]:
-    """The words of `toll run` that name where it measures and with what beyond this machine and the run's folder."""
+    """Returns the words of `toll run` that name its targets and external resources, other than this machine and the
+    run's folder."""
     words = ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--folder", request.folder] if request.folder else []
     return words + (["--peer", request.peer] if request.peer else [])
@@ -97,7 +99,7 @@ def write_request(folder: Path, request: Request) -> None:
 
 
 def read_request(folder: Path) -> Request:
-    """Raises Failure: 2 where this is no run or a newer one, 5 where the file is damaged."""
+    """Raises Failure: 2 if this is no run or a newer one, 5 if the file is damaged."""
     path = folder / NAME
     try:
         content = read_regular(path, _MOST_BYTES)
@@ -127,8 +129,8 @@ _HEADING_BYTES = 1 << 14
 
 
 def heading(folder: Path) -> tuple[str, str]:
-    """When a run began and of what it is: the words that were typed, else its suite. From the first lines of its
-    request: the rest of it takes a hundred times as long. Raises Failure as `read_request`."""
+    """Returns when a run began and the typed words, or else its suite. It reads the first lines of the request, since
+    reading all takes a hundred times as long. Raises Failure as `read_request` does."""
     with contextlib.suppress(OSError, ValueError):
         text = b"\n" + first_bytes(folder / NAME, _HEADING_BYTES)
         found = [pattern.search(text) for pattern in (_STARTED, _WORDS, _SUITE)]
@@ -141,8 +143,8 @@ def heading(folder: Path) -> tuple[str, str]:
 
 @lru_cache
 def _told(text: bytes) -> str:
-    """A text of TOML that is one of JSON too, and of several the line that a shell reads as them. Most runs of a list
-    are of the same few suites. Raises ValueError."""
+    """Returns a TOML text that is also JSON; several texts are joined as a shell command line. Results are cached,
+    since most runs of a list share few suites. Raises ValueError."""
     told = clean(msgspec.json.decode(text, type=str | list[str]))
     return told if isinstance(told, str) else shlex.join(told)
 
@@ -160,7 +162,7 @@ def keep(folder: Path, form: type[T], records: Iterable[T]) -> None:
 
 
 def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
-    """None were taken: empty. Raises Failure (5) where the file is damaged."""
+    """Returns stored records; empty if none were taken. Raises Failure (5) if the file is damaged."""
     path = folder / _NAMES[form]
     try:
         records = clean(msgspec.json.decode(read_regular(path, _MOST_KEPT_BYTES)))
@@ -177,7 +179,7 @@ def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
 
 
 def dumps(table: Mapping[str, Any]) -> str:
-    """None has no form in TOML and is left out. Keys are bare or quoted as they need to be."""
+    """Returns a table as TOML. None has no form in TOML and is left out. Keys are quoted if necessary."""
     return "\n".join(_table(table, ())) + "\n"
 
 
@@ -208,7 +210,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON's strings and numbers are valid TOML, except for the one control character that JSON permits."""
+    """Returns a TOML value. JSON's strings and numbers are valid TOML, except for one control character."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

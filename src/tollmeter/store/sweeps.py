@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a sweep: in its folder (or in the file of `--reboots`) its order and what is done, and in the user's
-state folder, while a knob is not at its first value, what restores it. A killed sweep leaves the latter."""
+"""Stored data of a sweep: its order and completed steps in its folder (or in the file of `--reboots`); and, while a
+setting is not at its first value, the restoring commands in the user's state folder, which a killed sweep leaves
+there."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _START = 19
 
 
 class SweepStep(Record, frozen=True):
-    """run: folder of what was measured, below the sweep's; empty where nothing was, and then why."""
+    """A step of a sweep. run: folder of its run, below the sweep's; empty if it has none, with the reason."""
 
     value: str
     run: str = ""
@@ -36,8 +37,8 @@ class SweepStep(Record, frozen=True):
 
 
 class AskedValue(Record, frozen=True):
-    """A value that takes effect when the machine restarts. boot: the start in which it was asked for; tried: those in
-    which it was measured and no end was kept."""
+    """A value that takes effect after a reboot. boot: the boot in which it was set; tried: boots in which it was
+    measured without a stored end."""
 
     value: str
     boot: str
@@ -45,8 +46,8 @@ class AskedValue(Record, frozen=True):
 
 
 class SweepState(Record, frozen=True):
-    """order: of the values, the first one between the others. words: its command line. folder: of its runs. asked: over
-    reboots, the value that the next start has."""
+    """The state of a sweep. order: of the values, the first one between the others. words: its command line. folder: of
+    its runs. asked: over reboots, the value of the next boot."""
 
     variable: str
     set: str
@@ -76,7 +77,7 @@ def save(path: Path, sweep: SweepState) -> None:
 
 
 def load(path: Path) -> SweepState | None:
-    """None where there is no such file. Raises Failure (5) where it is damaged."""
+    """Returns the state; None if the file does not exist. Raises Failure (5) if it is damaged."""
     return _read(path, SweepState)
 
 
@@ -84,8 +85,8 @@ def load(path: Path) -> SweepState | None:
 
 
 class Unrestored(Record, frozen=True):
-    """set, verify: as typed, for the value of the variable; cwd: the folder in which they are started. process, began:
-    of the sweep, by number and start time."""
+    """A setting to restore. set, verify: as typed, for the value of the variable; cwd: the folder in which they are
+    started. process, began: id and start time of the sweep."""
 
     variable: str
     value: str
@@ -98,8 +99,8 @@ class Unrestored(Record, frozen=True):
 
 
 def unrestored() -> Unrestored | None:
-    """What a sweep of this user on this machine has not restored. Raises Failure (5) where that cannot be read, or is
-    another user's: it names a command to start."""
+    """Returns the setting that a sweep of this user on this machine has not restored; None without one. Raises Failure
+    (5) if the file cannot be read, or belongs to another user, since it names a command to start."""
     path = record_path()
     with contextlib.suppress(OSError):
         if path.lstat().st_uid != os.geteuid():
@@ -108,7 +109,7 @@ def unrestored() -> Unrestored | None:
 
 
 def keep_unrestored(record: Unrestored) -> None:
-    """Raises Failure (5): a knob is not turned where nothing would restore it."""
+    """Stores the restoring data. Raises Failure (5): a setting is not changed if it could not be restored."""
     record_path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(record_path(), record)
 
@@ -118,7 +119,7 @@ def forget_unrestored() -> None:
 
 
 def warn_of_killed() -> None:
-    """Before something else is measured, at a value that was not chosen for it."""
+    """Warns, before another measurement, of a setting that a killed sweep left at another value."""
     try:
         record = unrestored()
     except Failure as failure:
@@ -129,12 +130,12 @@ def warn_of_killed() -> None:
 
 
 def is_running(record: Unrestored) -> bool:
-    """Whether the sweep itself runs; a number may be another process's by now."""
+    """Returns whether the sweep itself runs; a number may be another process's by now."""
     return start_of(record.process) == record.began
 
 
 def start_of(process: int) -> str:
-    """Empty where there is no such process, or it has ended and waits to be collected."""
+    """Returns the start time of a process; empty if it does not exist, or is a zombie."""
     try:
         fields = (_PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -144,8 +145,8 @@ def start_of(process: int) -> str:
 
 @contextlib.contextmanager
 def sweep_lock() -> Iterator[int]:
-    """A descriptor whose lock (flock) processes that inherit it hold too: a command that outlives a killed sweep may
-    turn the knob after it was restored."""
+    """Yields a descriptor whose lock (flock) is shared by processes that inherit it: a command that outlives a killed
+    sweep may change the setting after it was restored."""
     path = record_path().with_suffix(".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -164,12 +165,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def record_path() -> Path:
-    """One for each machine, since homes are shared between machines, and a knob is not."""
+    """The path of the record, one for each machine, since machines may share a home directory, but not a setting."""
     return user_folder("XDG_STATE_HOME", ".local/state") / f"sweep-{plain(os.uname().nodename)}.json"
 
 
 def boot() -> str:
-    """Which start of the machine this is; empty where the system does not say."""
+    """Returns which start of the machine this is; empty if the system does not say."""
     with contextlib.suppress(OSError):
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
@@ -179,7 +180,7 @@ def boot() -> str:
 
 
 def _write(path: Path, record: Record) -> None:
-    """On disk before it returns: the next step may restart the machine."""
+    """Writes a file to disk before it returns: the next step may reboot the machine."""
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
         for synced in (path, path.parent):
@@ -193,7 +194,7 @@ def _write(path: Path, record: Record) -> None:
 
 
 def _read(path: Path, form: type[T]) -> T | None:
-    """As it was written: a command is started with the words that were typed."""
+    """Reads a record exactly as written, since it contains the words of commands to start."""
     try:
         return msgspec.json.decode(read_regular(path, _MOST_BYTES), type=form)
     except FileNotFoundError:
