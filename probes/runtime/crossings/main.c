@@ -84,12 +84,22 @@ static volatile char *mapped(size_t bytes, int file) {
   return region;
 }
 
-static void store_to_pages(size_t pages) {
+/* Times a store to each page, the second one after the pages were given back: a guest's host may have taken a page that
+ * was free for long, and its fault at the first one is no price of this kernel (9.5 us in place of 0.6 where free pages are
+ * reported to the host). is_copy: each page is mapped before, so that the store copies it. */
+static void store_again(volatile char *region, size_t pages, bool is_copy) {
   const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-  volatile char *region = mapped(pages * page_bytes, -1);
-  begin_loop();
-  for (size_t i = 0; i < pages; i++) region[i * page_bytes] = 1;
-  end_loop();
+  for (unsigned round = 0; round < 2; round++) {
+    for (size_t i = 0; is_copy && i < pages; i++) (void)region[i * page_bytes];
+    if (round) begin_loop();
+    for (size_t i = 0; i < pages; i++) region[i * page_bytes] = 1;
+    if (round) end_loop();
+    madvise((void *)(uintptr_t)region, pages * page_bytes, MADV_DONTNEED);
+  }
+}
+
+static void store_to_pages(size_t pages) {
+  store_again(mapped(pages * (size_t)sysconf(_SC_PAGESIZE), -1), pages, false);
 }
 
 static volatile char *of_cached_file(size_t pages) {
@@ -118,12 +128,7 @@ static void load_file_pages(size_t pages) {
 }
 
 static void store_to_shared_pages(size_t pages) {
-  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-  volatile char *region = of_cached_file(pages);
-  for (size_t i = 0; i < pages; i++) (void)region[i * page_bytes];
-  begin_loop();
-  for (size_t i = 0; i < pages; i++) region[i * page_bytes] = 1;
-  end_loop();
+  store_again(of_cached_file(pages), pages, true);
 }
 
 /* A process that ends at once, by vfork(2): its price does not grow with the memory of the one that starts it. */
