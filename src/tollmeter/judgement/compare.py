@@ -73,7 +73,7 @@ Cause = Literal["code", "machine"]
 
 
 class Change(Record, frozen=True):
-    """One row in both runs. ratio: new over old, in the metric's unit. ratio: new over old in the metric's unit.
+    """One row in both runs. ratio: new over old, in the unit of the metric.
     adjusted: least false-discovery rate.
 
     verdict `differs` is for a metric without a better direction. cause: None if nothing changed. same_instructions:
