@@ -160,7 +160,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def index_of(loaded: Catalog) -> bytes:
-    """The file's content, from built probes."""
+    """Returns the content of probes/index.jsonl, from built probes."""
     return b"".join(msgspec.json.encode(probe) + b"\n" for probe in loaded.probes().values())
 
 

@@ -54,7 +54,7 @@ def is_installed(extra: Extra) -> bool:
 
 
 def may_install() -> bool:
-    """Returns whether it is Tollmeter's own environment, and no variable forbids it."""
+    """Returns whether this is Tollmeter's own environment, and no variable forbids installing."""
     return os.environ.get("TOLL_INSTALL") != "no" and sys.prefix != sys.base_prefix
 
 

@@ -150,7 +150,7 @@ def trust(paths: Sequence[Path]) -> None:
 
 
 def untrusted(path: Path) -> str | None:
-    """Returns why commands of a file are not started, if so."""
+    """Returns why commands of a file are not started; None if they are trusted."""
     trusted = b""
     with contextlib.suppress(OSError):
         trusted = read_regular(_trust_file(), _MOST_TRUSTED_BYTES)

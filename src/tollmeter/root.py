@@ -49,7 +49,7 @@ def _substitute_home() -> Path:
 
 
 def may_write(folder: Path) -> bool:
-    """Returns whether this user may write there, or create it. Path.exists raises in a folder that may not be
+    """Returns whether this user may write to the folder, or create it. Path.exists raises in a folder that may not be
     searched."""
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))  # noqa: PTH110
     return os.access(nearest, os.W_OK)

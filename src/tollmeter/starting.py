@@ -75,8 +75,8 @@ class _Forgiving(io.FileIO):
 
 
 def make_room() -> str | None:
-    """Returns why the command cannot run in its memory, if so. Numeric libraries would start a thread, with its memory,
-    for each CPU: one suffices."""
+    """Returns why the command cannot run in its memory; None if it can. Numeric libraries would start a thread, with
+    its memory, for each CPU: one suffices."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for limit, (least, what, typed) in _LEAST.items():
         with contextlib.suppress(OSError):
@@ -195,7 +195,7 @@ def _mask(how: int) -> None:
 
 
 def signal_received() -> bool:
-    """Returns whether a signal came: a library may have swallowed its KeyboardInterrupt."""
+    """Returns whether a signal has arrived: a library may have swallowed its KeyboardInterrupt."""
     return bool(_received)
 
 

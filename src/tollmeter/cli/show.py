@@ -332,7 +332,8 @@ def list_(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="of probes, or globs; of one also what it takes and measures", autocompletion=completing.probes
+            help="of probes, or globs; of one also what it takes and measures",
+            autocompletion=completing.probes,
         ),
     ] = None,
     *,

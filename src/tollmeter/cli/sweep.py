@@ -52,7 +52,8 @@ def sweep(
         Path | None, typer.Option(help="a value needs a restart: keep the sweep in this file, and go on after each")
     ] = None,
     restore: Annotated[
-        bool, typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up")
+        bool,
+        typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up"),
     ] = False,
     abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
     target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,

@@ -59,7 +59,7 @@ class _Run:
         return session
 
     def to_the_end(self) -> tuple[str, str | None]:
-        """Status and reason."""
+        """Makes all visits, and returns how the session ended: status and reason."""
         schedule, stopping = self._schedule, self._stage.stopping
         while self._begin():
             while not self._excess and (visit := schedule.next(self._left())) and not stopping.asked:

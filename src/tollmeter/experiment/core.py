@@ -193,9 +193,10 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
 
 
 def _alternates(low: Mask) -> bool:
-    """Returns whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, which
-    do so in 2 p (1 - p) of the pairs where the share p is low. Then full readings on both sides of a batch do not
-    show that the core was uncontended in between. low: readings below the full width, in the order of time."""
+    """Returns whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, in
+    which 2 p (1 - p) of the pairs differ for a share p of low readings. If so, full readings on both sides of a
+    batch do not show that the core was uncontended in between. low: readings below the full width, in the order of
+    time."""
     busy = float(low.mean())
     differ = float((low[1:] != low[:-1]).mean())
     return _LEAST_BUSY <= busy <= 1 - _LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
@@ -249,8 +250,8 @@ def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[
 
 
 def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
-    """Returns whether the samples next to each sample, as far as its visit has them, saw the full width in their
-    adjacent looks: the last ones of the sample before, the first ones of the sample after."""
+    """Returns whether the adjacent readings of the samples next to each sample reach the full width: the last readings
+    of the sample before, and the first ones of the sample after, if the visit has these samples."""
     before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
     before[1:], behind[:-1] = last[:-1], first[1:]
     filled = taken.counts > 0
@@ -299,7 +300,8 @@ def contended_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) 
 
 
 def is_of(contended: float | None, state: StateName | None) -> bool:
-    """Returns whether a slice was of that state throughout; of any where it is none of the two."""
+    """Returns whether a whole slice was in the given state; for any other state, whether it was in neither state
+    throughout."""
     if state not in _STATES:
         return True
     return contended is not None and (

@@ -286,13 +286,13 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
 
 
 def is_of_runs(half: float, runs_sd: float) -> bool:
-    """Returns whether the between-run variance makes up a half-width, but for a tenth: no visit of this run
+    """Returns whether the between-run variance makes up nine tenths of a half-width, so that no visit of this run
     narrows it."""
     return half <= _HARDLY_MORE * NORMAL * runs_sd
 
 
 def is_limited(precision: float, runs_sd: float) -> bool:
-    """Returns whether the between-run variance makes up an interval of the precision, but for a tenth."""
+    """Returns whether the between-run variance makes up nine tenths of an interval of the requested precision."""
     return _HARDLY_MORE * NORMAL * runs_sd >= log(1 + precision)
 
 

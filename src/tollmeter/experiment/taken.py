@@ -90,7 +90,7 @@ class Taken:
         return some
 
     def of_visits(self, mask: Mask) -> Counts:
-        """Returns how many samples of each visit are so: mostly none."""
+        """Returns how many samples of each visit the mask selects, in most cases none."""
         if not mask.any():
             return np.zeros(len(self.counts), np.int64)
         return np.asarray(np.diff(np.concatenate([[0], np.cumsum(mask)])[self.starts]))

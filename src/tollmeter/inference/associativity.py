@@ -175,7 +175,8 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumb
 
 
 def _why_no_line(pairs: Sequence[Row]) -> str:
-    """Returns whether a line's end is not among the distances, or would not have been seen there."""
+    """Returns the reason why a line's end is not resolved: it is not among the distances, or would not have been
+    detected there."""
     if not pairs:
         return "no distance has a number"
     usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))

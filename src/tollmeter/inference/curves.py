@@ -78,14 +78,14 @@ def both_states(row: Row) -> tuple[State, State] | None:
 
 
 def is_mixed(row: Row) -> bool:
-    """Returns whether its visits were served by two levels, without two modes that so few batches would show."""
+    """Returns whether a row's visits were served by two levels, without two modes that so few batches could show."""
     if row.shares and row.error is not None:  # the interval holds what other guests take of the cache in other runs
         return both_states(row) is None and exp(2 * NORMAL * row.error) > TORN
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
 
 
 def are_few(rows: Sequence[Row]) -> bool:
-    """Returns whether more than half of them rest on too few visits for an interval."""
+    """Returns whether more than half of the rows have too few visits for an interval."""
     return bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
 
 

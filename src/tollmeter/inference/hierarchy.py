@@ -128,8 +128,9 @@ def _unvisited(rows: Sequence[Row], like: Row) -> list[Row]:
 
 
 def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:
-    """Returns whether the fit has made one level of several: a size of a level took a multiple of the level's latency
-    in every batch, or all sizes took more than the first level does. Neighbours delay some batches, and seldom all."""
+    """Returns whether the fit has joined several levels: a size of a level took a multiple of the level's latency in
+    every batch, or all sizes took more than the first level does. Other workloads delay some batches, and seldom
+    all."""
     ends = [0.0, *(end for knee in fit.knees for end in (knee.low, knee.high)), inf]
     for low, high, latency in zip(ends[::2], ends[1::2], fit.latencies, strict=True):
         own = [
@@ -159,7 +160,7 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     """Returns the fit of the measured curve, or of the undisturbed curve if other workloads blur the last knee and the
     undisturbed curve splits it into two.
 
-    A sweep of few visits that ends inside the last cache has at most as many levels as the system states caches:
+    A sweep of few visits that ends inside the last cache has at most as many levels as the system reports caches:
     scatter of single visits looks like one more boundary, and the level beyond it would be called memory."""
     stated = len(os_sizes(machine))
     ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
@@ -515,5 +516,5 @@ def may_be_shared_rest(level: Level, machine: Machine) -> bool:
 
 
 def _is_shared(machine: Machine) -> bool:
-    """Returns whether CPUs outside it may use its last cache."""
+    """Returns whether CPUs outside the machine may use its last cache."""
     return machine.hypervisor is not None or 0 < len(machine.allowed_cpus) < machine.cpus

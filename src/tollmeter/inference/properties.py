@@ -109,7 +109,8 @@ def _half_width(step: Jump, errors: Sequence[float]) -> float:
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
-    """Returns whether the lines of so many pages may overflow a cache, and the step is no higher than that costs."""
+    """Returns whether the lines of so many pages may overflow a cache, and the step is at most the cost of a miss in
+    it."""
     for cache, behind in pairwise(levels):
         if cache.size_bytes and cache.latency_ns and behind.latency_ns:
             is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes

@@ -69,8 +69,8 @@ def _further(points: Sequence[Row], axis: str, cpus: int) -> InferredNumber:
 
 
 def _alone(axis: str, cpus: int) -> InferredNumber:
-    """Returns why one worker has no ratio. On several CPUs a run may use one, ask for one worker, or be refused
-    more."""
+    """Returns why a single worker gives no ratio. On several CPUs a run may use one CPU, request one worker, or be
+    refused more."""
     needs = f"scaling needs {axis}=2 or more, and as many CPUs (--cpus)"
     if cpus == 1:
         needs = "this machine allows the run one CPU, and each worker needs its own"

@@ -354,5 +354,5 @@ def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) ->
 
 
 def share_of(cost: float, *, is_rate: bool) -> float:
-    """Returns how far a value is from its peers', as a share: a rate falls by as much as a time rises."""
+    """Returns the deviation of a value from its peers' as a share: a rate falls by as much as a time rises."""
     return exp(-cost if is_rate else cost) - 1

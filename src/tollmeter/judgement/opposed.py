@@ -103,8 +103,8 @@ def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
 
 def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
                   precision: float) -> float:  # fmt: skip
-    """Returns how many visits each of two points wants in all for a ratio as sure as that, by the first point's first
-    metric that is timed."""
+    """Returns the total number of visits that each of two points needs for a ratio of this certainty, by the first
+    point's first timed metric."""
     sides = _sides(outcomes, [pair], probes, known)
     if len(sides) < len(pair):
         return inf
@@ -204,8 +204,7 @@ def _verdict(compared: Ratio, metric: Metric, adjusted: float, precision: float)
 
 
 def is_same(pair: Opposed, share: float) -> bool:
-    """Returns whether a pair without a difference is known to differ by less than a share: the whole interval
-    says so."""
+    """Returns whether a pair without a difference is the same within a share: its whole interval lies within it."""
     return pair.verdict == "cannot tell" and 1 / (1 + share) <= pair.low and pair.high <= 1 + share
 
 

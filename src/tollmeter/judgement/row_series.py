@@ -4,8 +4,8 @@
 Two runs are of one machine if the host's name, its CPU (family, model, stepping) and the hypervisor are the same. Rows
 of different clocks, revisions, units or core states are different series. A row that follows the core's clock is a
 series in cycles. `compare.of_rows` judges each change again by the levels on both sides of it, so that one rule decides
-what is a change between two runs and among many: of what may or may not follow the clock, a change in its unit and in
-cycles."""
+what is a change between two runs and among many: a row that
+may or may not follow the clock changed if it changed in its unit and in cycles."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def is_held_back(seen: Surroundings) -> bool:
 
 
 def is_intercepted(seen: Surroundings, rows: Iterable[Row]) -> bool:
-    """Returns whether a seccomp filter or a tracer stood before system calls that were timed: getppid took 146 ns in
-    place of 118 behind one filter that allows all, and 13,100 ns under a tracer."""
+    """Returns whether a seccomp filter or a tracer intercepted the timed system calls: getppid took 146 ns in place of
+    118 behind one filter that permits all, and 13,100 ns under a tracer."""
     return bool(seen.seccomp_filters or seen.traced) and _times_the_kernel(rows)
 
 
@@ -99,8 +99,7 @@ def is_emulated(rows: Sequence[Row]) -> bool:
 
 
 def is_contended(run: RunInfo) -> bool:
-    """Returns whether a run is called quiet since its points converged, or few enough did not, though its core was
-    contended for long."""
+    """Returns whether a run with verdict quiet had a core that was contended for long."""
     return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
 
 
@@ -146,7 +145,7 @@ def has_interval(row: Row) -> bool:
 
 
 def is_short(rows: Sequence[Row]) -> bool:
-    """Returns whether the median row rests on too few visits for an interval; without any, unless all was counted."""
+    """Returns whether the median row has too few visits for an interval; without rows, unless all were counted."""
     timed = [row for row in rows if not is_counted(row)]
     visits = [row.visits for row in timed if row.status == "ok"]
     return median_low(visits) < LEAST_VISITS if visits else len(timed) == len(rows)

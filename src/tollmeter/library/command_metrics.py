@@ -21,7 +21,7 @@ six. More are rotated over runs, and each run's count is whole."""
 
 
 class CommandMetric(NamedTuple):
-    """A metric of a command. of: fields of a run whose sum it is; empty if the event is counted. is_hardware: whether
+    """A metric of a command. of: the fields of a run that it sums; empty if the event is counted. is_hardware: whether
     the PMU counts it."""
 
     unit: Unit
@@ -58,7 +58,7 @@ NO_ENERGY = "no package's energy counter can be read in /sys/class/powercap: RAP
 
 
 def metrics_named(text: str) -> tuple[str, ...]:
-    """Raises Failure (2) for an unknown name, with the nearest."""
+    """Returns the metrics of these names. Raises Failure (2) for an unknown name, with the nearest names."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(","))) if text else ()
     for name in names:
         check_known("metric", name, COMMAND_METRICS)

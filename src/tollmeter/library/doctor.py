@@ -44,7 +44,7 @@ class Diagnosis:
 
 
 def diagnosis(folder: Path) -> Diagnosis:
-    """Raises Failure as `open_run`."""
+    """Returns the diagnosis of a run. Raises Failure as `open_run` does."""
     results = open_run(folder)
     index = results.index
     found = sorted(index.findings, key=lambda finding: RANKS.index(finding.rank))

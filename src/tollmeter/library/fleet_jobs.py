@@ -77,7 +77,7 @@ class Wishes(NamedTuple):
 
 
 def job_script(asked: BundleRequest, folder: Path, wishes: Wishes, name: str) -> str:
-    """Raises Failure (2) for an option that would end its line."""
+    """Returns the script of a job. Raises Failure (2) for an option that contains a line end."""
     minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
     options += [f"--job-name={name}", f"--time={wishes.time or minutes}"]
@@ -212,7 +212,7 @@ def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_o
 
 
 def _measure(host: str, folder: Path, limit_s: float, stop: Event) -> str:
-    """Returns why it has no whole journal, or an empty text."""
+    """Measures a host. Returns why it has no complete journal, or an empty text."""
     attempt = folder / JOURNALS / plain(host) / _ATTEMPT
     attempt.mkdir(parents=True)
     try:

@@ -24,7 +24,7 @@ _OF_A_NAME = "host"
 
 
 def gated(base: str, new: str, limits: Limits) -> Gated:
-    """Raises Failure as `compared`."""
+    """Returns the result of a gate. Raises Failure as `compared` does."""
     comparison = compared([base, new], None, machines=False)
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]

@@ -44,8 +44,8 @@ class Bound:
         return self.value * scale
 
     def broken_by(self, row: Row, machine: Machine, *, is_worst: bool = False) -> str:
-        """Returns how a row is beyond it with its whole 95 % interval, which takes three visits, or as a worst value;
-        empty if it is not, or is another row."""
+        """Returns how a row exceeds the limit with its whole 95 % interval, which needs three visits, or as a worst
+        value; empty if it does not, or if the limit is for another row."""
         name = full_name(row)
         level = self.level(name, row.unit, machine)
         if level is None or row.median is None or row.low is None or row.high is None:
@@ -70,7 +70,7 @@ _OF_TIME = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def scale_of(written: str, unit: str) -> float | None:
-    """Returns how many of a row's unit one of the written unit is; None if it is another quantity."""
+    """Returns the factor from a written unit to a row's unit; None for a unit of another quantity."""
     if unit == "ns":
         return _OF_TIME.get(written)
     return _PREFIXES.get(written.removesuffix(unit)) if written.endswith(unit) else None

@@ -122,7 +122,7 @@ def share(text: str, option: str = "--precision") -> float:
 
 
 def priority_named(text: str) -> Priority:
-    """Raises Failure (2)."""
+    """Returns the named priority. Raises Failure (2)."""
     check_known("priority", text, ("real-time", "normal"))
     return cast("Priority", text)
 

@@ -67,7 +67,7 @@ class Sampled(Record, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Returns whether the kernel was sampled too, by a sampler that could."""
+        """Returns whether the kernel was sampled too, by a sampler that can do so."""
         return self.sees_kernel or self.source != PERF
 
 

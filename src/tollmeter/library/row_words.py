@@ -25,7 +25,7 @@ def probes_named(words: Sequence[str]) -> list[str]:
 
 
 def named_rows(words: Sequence[str]) -> list[Word]:
-    """Raises Failure (2) for a parameter that is given twice."""
+    """Returns the words that select rows. Raises Failure (2) for a parameter that is given twice."""
     common, named = parsed(words)
     if not words:
         return []
@@ -79,8 +79,7 @@ def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
 
 
 def no_row(word: Word, rows: Sequence[Row], place: str) -> Failure:
-    """Returns why the word names none of the rows, with the nearest names. place: where they are, as in `in this
-    run`."""
+    """Returns why a word selects no row, with the nearest names. place: the searched set, as in `in this run`."""
     of_probe = [row for row in rows if fnmatchcase(row.probe, word.name)]
     if not of_probe:
         return unknown("probe", word.name, sorted({row.probe for row in rows}), place=place)

@@ -355,7 +355,7 @@ class _Timing:
         return Timed(self._journal.folder, session, trouble, self._uncounted)
 
     def _is_stopped(self) -> bool:
-        """Returns whether a signal came, which may be at any moment."""
+        """Returns whether a signal has arrived, which is possible at any moment."""
         return self._stopping.asked
 
     def _elapsed(self) -> float:
@@ -418,7 +418,7 @@ class _Timing:
         return sink
 
     def _time_rounds(self, sink: Output, report: Report) -> str:
-        """Returns how it ended."""
+        """Times the rounds. Returns how measuring ended."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():
             report(rounds, self._elapsed() / self._budget_s)

@@ -42,7 +42,7 @@ class Command(NamedTuple):
 
 
 def needs_shell(text: str) -> bool:
-    """Returns whether it has syntax of a shell beyond quotes and backslashes."""
+    """Returns whether a text has shell syntax other than quotes and backslashes."""
 
     def unquoted(match: re.Match[str]) -> str:
         return "$" if match[1] and re.search("[$`]", match[1]) else "x"

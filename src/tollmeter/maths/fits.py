@@ -142,7 +142,7 @@ def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]
 
 
 def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
-    """Returns how many times their errors the values scatter, by the distances of neighbours; never below 1."""
+    """Returns the scatter of the values in multiples of their errors, by the distances of neighbours; at least 1."""
     every, own = np.asarray(values, float), np.asarray(errors, float)
     if len(every) < _LEAST_FOR_SCATTER:
         return 1.0

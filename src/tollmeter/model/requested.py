@@ -17,9 +17,9 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     """A selection of probes (a name or glob), ABIs and values; `native` is the first ABI that this machine runs. A
     parameter that is not named takes its whole sweep, or with others = "typical" its typical value. cpu:
     architectures as in `uname -m`; target: names or globs; empty for all. refused: values of a replacement curve for
-    a curve whose every point is refused, for example on huge pages. libraries: false leaves out what needs a
-    library. nodes: the fewest memory nodes with memory. own_node: only pairs of a memory node with itself. kinds:
-    also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points. group: the
+    a curve whose every point is refused, for example on huge pages. libraries: false leaves out probes that
+    need a library. nodes: the fewest memory nodes with memory. own_node: only pairs of a memory node with itself.
+    kinds: also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points. group: the
     heading of its numbers, in place of the name of the probe's folder."""
 
     probe: str
@@ -97,7 +97,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_answerable(self) -> bool:
-        """Returns whether some machine could judge it."""
+        """Returns whether some machine could judge the claim."""
         return bool(self.row or self.order or self.bend or self.share)
 
 

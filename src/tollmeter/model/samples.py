@@ -84,7 +84,7 @@ class Columns:
         return self._held()
 
     def is_open(self) -> bool:
-        """Returns whether more samples may come into it."""
+        """Returns whether further samples may be added to the block."""
         return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
@@ -180,7 +180,7 @@ class Room:
         return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
 
     def put(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place:
-        """Raises Failure if there is no disk for it."""
+        """Stores a block. Raises Failure without disk space."""
         place = self._placed(content, samples, kinds)
         if place is None:
             raise Failure("a temporary file cannot be written", 5)

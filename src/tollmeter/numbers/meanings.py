@@ -49,7 +49,8 @@ WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def is_timed(metric: Metric) -> bool:
-    """Returns whether it is a time or a rate, of batches or of one run; not a value that a probe reports."""
+    """Returns whether a metric is a time or a rate, of batches or of one execution, and not a value that a probe
+    reports."""
     return metric.source != "gauge" or metric.means == PROGRAM
 
 

@@ -41,7 +41,7 @@ Names = NDArray[np.object_]
 
 
 def is_time(unit: str) -> bool:
-    """Returns whether it is a time or a rate, and no count."""
+    """Returns whether a metric is a time or a rate, and not a count."""
     return unit == "ns" or unit in RATES
 
 
@@ -116,7 +116,7 @@ class Overheads(NamedTuple):
     control: Paid | None
 
     def bent(self, metric: Metric) -> str | None:
-        """Returns why the metric has no number: the cost of a batch that it is made of is not linear."""
+        """Returns why a metric has no number: the cost of its batches is not linear."""
         control = f"the control: {self.control.bent}" if self.control and self.control.bent else None
         if metric.source == "control":
             return control

@@ -165,8 +165,8 @@ def is_counted(row: Row) -> bool:
 
 
 def has_converged(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:
-    """Returns whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough
-    visits of more than one layout. layouts: of each visit."""
+    """Returns whether the interval is narrow enough, or has no width, as for a count of 0, and the row has enough
+    visits of more than one layout. layouts: layout of each visit."""
     is_narrow = estimate.low == estimate.high or estimate.share_half_width() <= precision
     return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
@@ -194,7 +194,7 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
 
 
 def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
-    """Returns why there is no estimate, if so."""
+    """Returns why there is no estimate; None if there is enough data."""
     samples = sum(read.many for read in readings) if series else 0
     if samples >= LEAST_SAMPLES:
         return None

@@ -89,8 +89,8 @@ def _two_modes(values: Array) -> tuple[float, ...]:
 
 
 def _visits_with_both(values: Array, counts: NDArray[np.int64], pair: tuple[float, ...]) -> int:
-    """Returns how many visits hold at least 10 % of their values on either side of the middle between two modes.
-    counts: values of each."""
+    """Returns how many visits have at least 10 % of their values on either side of the middle between two modes.
+    counts: number of values of each visit."""
     above = values > sqrt(pair[0] * pair[1])
     shares = np.add.reduceat(above, np.cumsum(counts) - counts, dtype=np.int64) / counts
     return int(((shares >= 0.1) & (shares <= 0.9)).sum())

@@ -370,7 +370,8 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
 def counterparts(
     points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine
 ) -> dict[Point, Point]:
-    """Returns the counterpart of each point: A point that the words leave unchanged is the counterpart of others.
+    """Returns the counterpart of each point: the point with every word applied. A point that the words leave
+    unchanged is the counterpart of others.
     Raises Failure (2) for an unknown word, or if the words change no point."""
     changed = {
         point: reduce(lambda so_far, word: _changed(so_far, word, catalog, machine), words, point) for point in points

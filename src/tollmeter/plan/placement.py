@@ -107,7 +107,7 @@ def alike(machine: Machine, cpu: int) -> tuple[int, ...]:
 
 
 def is_by_relation(probe: Probe) -> bool:
-    """Returns whether the probe's number is that of a line or word between two CPUs."""
+    """Returns whether the probe measures a line or word between two CPUs."""
     return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
 
 
@@ -140,7 +140,7 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
 
 
 def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
-    """Returns whether the point is about every CPU, or about a number of them that includes the host's."""
+    """Returns whether the point uses every CPU, or a number of CPUs that includes the host's."""
     if is_of_each(probe):
         return True
     scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}

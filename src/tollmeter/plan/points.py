@@ -221,7 +221,7 @@ def several_of(written: Value | Sequence[Value]) -> Sequence[Value]:
 
 
 def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: Sequence[Probe]) -> Failure:
-    """Returns why no probe accepts the parameters: the first unknown name or value. of: the probes as the user named
+    """Returns why no probe accepts the parameters: the first unknown name or value. of: the probes, as the user named
     them."""
     for name, written in parameters.items():
         having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]

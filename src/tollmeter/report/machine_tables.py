@@ -76,7 +76,7 @@ def _value(inference: Inference) -> Cell:
 
 
 def _note(results: Results, inference: Inference) -> str:
-    """Returns why it is not resolved; or the related inference of another kind."""
+    """Returns why an inference is not resolved; or the related inference of another kind."""
     if inference.kind == "prefetch_gain":
         verdict = _of_direction(results, inference, "prefetched")
         return (verdict.reason if verdict else None) or ""

@@ -280,7 +280,7 @@ def of_level(level: Level) -> Figure:
 
 
 def size_of_level(level: Level) -> Figure:
-    """Returns how much it holds; of too few visits two digits."""
+    """Returns the size of a level, with two digits for too few visits."""
     if not level.few_samples or not level.size_bytes:
         return size(level.size_bytes, level.size_low, level.size_high)
     return guess(level.size_bytes, "B")

@@ -72,7 +72,7 @@ def _inside(share: Share, name: str) -> str:
 
 
 def source_of(profile: Profile) -> str:
-    """Returns how it was made and how well it is known, in a sentence."""
+    """Returns a sentence on a profile's method and certainty."""
     if profile.source == COUNTED:
         return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""

@@ -44,7 +44,7 @@ def program_tables(results: Results) -> list[Table]:
 
 
 def program_remarks(results: Results) -> list[str]:
-    """Returns why there is no number, each reason once, with the ABIs and measures that it is about."""
+    """Returns the reasons why numbers are missing, each once, with its ABIs and measures."""
     relatives = results.index.study.relatives if results.index.study else ()
     about: dict[str, dict[str, None]] = {}
     for relative in relatives:

@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def takes_numbers(self) -> bool:
-        """Returns whether numbers given now will soon be seen: to make them takes as long as half a visit."""
+        """Returns whether numbers given now will soon be displayed: making them takes as long as half a visit."""
         if self._live is None:
             return self._now() - self._drawn >= SECONDS_BETWEEN_LINES
         return self._now() - self._numbered >= LEAST_SECONDS_BETWEEN_NUMBERS

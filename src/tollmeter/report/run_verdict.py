@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Returns whether another process measures it now: the journal shows only that it has not ended."""
+    """Returns whether another process is measuring the run: the journal shows only that it has not ended."""
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
 
 

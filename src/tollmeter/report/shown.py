@@ -41,13 +41,14 @@ def own_groups(results: Results) -> dict[str, str]:
 
 
 def narrow(results: Results) -> tuple[int, int]:
-    """Returns how many numbers of the first screen have an interval within 5 % to the wider side, and of how many."""
+    """Returns the number of first-screen numbers whose interval is within 5 % on its wider side, and the number
+    of all."""
     widths = [max(high - value, value - low) / value for value, low, high in _numbers(results)]
     return sum(width <= NARROW for width in widths), len(widths)
 
 
 def with_interval(results: Results) -> tuple[int, int]:
-    """Returns how many numbers of the first screen have an interval, and of how many."""
+    """Returns the number of first-screen numbers with an interval, and the number of all."""
     has = [high < inf for _, _, high in _numbers(results)]
     return sum(has), len(has)
 

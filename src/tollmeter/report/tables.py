@@ -143,7 +143,7 @@ def short_cpu(name: str) -> str:
 
 
 def extent(results: Results) -> str:
-    """Returns how long it took and how many rows came of it."""
+    """Returns the duration of a run and its number of rows, in words."""
     return f"{duration(results.index.run.seconds)}, {count(len(results.index.rows), 'row')}"
 
 
@@ -233,7 +233,7 @@ def no_levels(results: Results) -> str:
 
 
 def unread(results: Results) -> tuple[str, ...]:
-    """Returns which levels have no rate or no parallelism, a sentence for each reason."""
+    """Returns a sentence for each reason why levels have no rate or no parallelism."""
     reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for level in results.index.hierarchy:
         if level.read_bytes_per_second is None:
@@ -268,7 +268,7 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
 
 
 def _is_only_beside(line: Line) -> bool:
-    """Returns whether the only number of a toll is that over all samples."""
+    """Returns whether a toll has only the value over all samples."""
     return line.cells[BESIDE - 1] == DASH and isinstance(line.cells[BESIDE], Figure)
 
 
@@ -299,13 +299,13 @@ def headline(toll: Toll, *, both: bool) -> Figure | str:
 
 
 def was_contended(toll: Toll) -> bool:
-    """Returns whether its two values, on an uncontended core and over all samples, need a column each."""
+    """Returns whether the two values of tolls, on an uncontended core and over all samples, need separate columns."""
     seen = [state.state for state in toll.states]
     return "shared" in seen or seen[:1] == ["all"]
 
 
 def per_ms(ns: float) -> str:
-    """Returns how many of it fit in a millisecond."""
+    """Returns the number of operations per millisecond."""
     return about(1e6 / ns)
 
 
@@ -378,7 +378,7 @@ def discarded_in_words(aside: Discarded) -> str:
 
 
 def steadiness(results: Results) -> str:
-    """Returns how far the control loop of the visits varied: nine of ten visits lie within the range."""
+    """Returns the variation of the visits' control loops: the range that contains nine of ten visits."""
     rates = np.array([rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
     if len(rates) < 4:

@@ -205,7 +205,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _is_plain(db: sqlite3.Connection) -> bool:
-    """Returns whether it has tables only: a view from elsewhere may have lines without end."""
+    """Returns whether the database has tables only: a view from another site may have an infinite number of lines."""
     other = db.execute("SELECT 1 FROM sqlite_schema WHERE type <> 'table' OR sql NOT LIKE 'CREATE TABLE %' LIMIT 1")
     return other.fetchone() is None
 
@@ -250,7 +250,7 @@ def _index(db: sqlite3.Connection) -> Index:
 
 
 def _documents(db: sqlite3.Connection, *names: str) -> dict[str, Any]:
-    """Raises LookupError where one is missing."""
+    """Returns the documents of an index. Raises LookupError if one is missing."""
     texts = dict(db.execute(f"SELECT * FROM documents WHERE name IN ({', '.join('?' * len(names))})", names))
     return {name: msgspec.convert(clean_json(texts[name]), _DOCUMENTS[name]) for name in names}
 

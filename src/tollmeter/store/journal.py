@@ -432,7 +432,7 @@ _SOURCES = {
 
 
 def read_note(line: RecordLine) -> Note:
-    """Raises Damaged."""
+    """Returns the note in a record. Raises Damaged."""
     try:
         record = clean(msgspec.json.decode(line.text))
         note = msgspec.convert(record, Note)
@@ -502,7 +502,7 @@ class Tail:
             yield stream
 
     def is_written(self) -> bool:
-        """Returns whether a process holds the journal open to write: it is locked until that process ends."""
+        """Returns whether a process has the journal open for writing: it is locked until that process ends."""
         return is_written(self._path)
 
 

@@ -190,7 +190,7 @@ def _target(target: str) -> str:
 
 
 def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
-    """Returns whether its names are words without a secret. Renamed, a row would be another row."""
+    """Returns whether a row's names contain no secret. A renamed row would be another row."""
     words = [one.metric, one.abi, _target(one.target), *one.parameters, *map(str, one.parameters.values())]
     return all(_NAME.fullmatch(word) and scrub(word) == word for word in words)
 

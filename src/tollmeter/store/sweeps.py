@@ -72,7 +72,7 @@ class SweepState(Record, frozen=True):
 
 
 def save(path: Path, sweep: SweepState) -> None:
-    """Raises Failure (5)."""
+    """Writes the state of a sweep. Raises Failure (5)."""
     _write(path, sweep)
 
 
@@ -130,7 +130,7 @@ def warn_of_killed() -> None:
 
 
 def is_running(record: Unrestored) -> bool:
-    """Returns whether the sweep itself runs; a number may be another process's by now."""
+    """Returns whether the sweep is still running; its process id may belong to another process by now."""
     return start_of(record.process) == record.began
 
 

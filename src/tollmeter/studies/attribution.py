@@ -82,8 +82,7 @@ class Attribution(Record, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Returns whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is
-        known."""
+        """Returns whether saved_ns is the whole saving: the second ABI was timed, or each part of its time is known."""
         return self.second_ns is not None or all(part.ns is not None for part in self.parts[:-1])
 
     def is_of(self, probe: str, parameters: Mapping[str, Value]) -> bool:

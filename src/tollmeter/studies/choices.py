@@ -114,7 +114,7 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
 
 
 def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
-    """Returns how many times as good as the first, whichever way is better."""
+    """Returns how many times as good a row is as the first, for times and for rates."""
     return compared(results, base, row) if row.better == "more" else compared(results, row, base)
 
 

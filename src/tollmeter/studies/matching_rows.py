@@ -64,13 +64,13 @@ def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
 
 
 def failure(results: Results, wanted: RowOf) -> str:
-    """Returns why a row of this run has no number; empty if each has one, or the run has none."""
+    """Returns why a matching row of this run has no number; empty if each has one, or if no row matches."""
     failed = next((row for row in _rows_or_gaps(results, wanted) if row.status != "ok" and row.reason), None)
     return f"{failed.probe} gave no number: {failed.reason}." if failed else ""
 
 
 def own_reason(results: Results, wanted: RowOf) -> str:
-    """Returns why a row of this run has no number, or one that does not answer; empty if the run has none."""
+    """Returns why a matching row of this run has no number, or one that does not answer; empty if no row matches."""
     if reason := failure(results, wanted):
         return reason
     same = _rows_or_gaps(results, wanted)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's claim as a predicate: It holds where a whole interval satisfies it, and fails where no part of the interval
-does. For a published effect, an interval completely outside may show an effect of equal sign and another size.
-Between two verdicts it is inconclusive, so that noise does not change a verdict."""
+"""A study's claim as a predicate: a relation, a value and a tolerance. It holds where a whole interval satisfies it,
+and fails where no part of the interval does. For a published effect, an interval completely outside may show an
+effect of equal sign and another size. Between two verdicts it is inconclusive, so that noise does not change a
+verdict."""
 
 from __future__ import annotations
 
@@ -124,8 +125,8 @@ stop where a verdict is seen, makes wrong ones of 95 % intervals; four standard 
 
 
 def is_decided(claims: Sequence[Published], point: Point, against: Point, ratios: Sequence[Opposed]) -> bool:
-    """Returns whether more visits of a pair change no verdict: it answers claims, and each has one with room to
-    spare."""
+    """Returns whether more visits of a pair change no verdict: the pair answers claims, and each has a verdict that a
+    wider interval would also give."""
     own = [claim for claim in claims if is_judged(claim) and _is_of(claim.row, point) and _is_of(claim.over, against)]
     return bool(own) and all(_has_verdict(claim, ratios) for claim in own)
 
@@ -268,7 +269,8 @@ def _why_not(claim: Published, number: Measured) -> str:
 
 
 def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
-    """Returns why a condition prevents a verdict here, or empty. A count answers claims that accept counts."""
+    """Returns why a condition prevents a verdict here; empty if none does. A count answers claims that accept
+    counts."""
     if number.of is None:
         return ""
     if condition == "strict CPU":

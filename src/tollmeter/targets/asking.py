@@ -90,8 +90,8 @@ def not_started(error: OSError) -> Trouble:
 
 
 def patience_s(visit: Visit, usual_s: float) -> float:
-    """Returns how long the host waits for a visit that usually ends within so long: no longer than the run's budget
-    lasts."""
+    """Returns the seconds that the host waits for a visit of this usual duration, at most until the end of the run's
+    budget."""
     return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
 
 

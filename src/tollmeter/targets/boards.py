@@ -119,7 +119,7 @@ BOARDS = {
 
 
 def board_of(name: str) -> Board:
-    """Raises Failure with the boards that there are."""
+    """Returns the board of a name. Raises Failure with the known boards."""
     if name not in BOARDS:
         raise Failure(f"there is no guest or board {clean(name)!r}; known: {', '.join(BOARDS)}")
     return BOARDS[name]

@@ -193,12 +193,13 @@ class Child:
 
 
 def _announces_next_visit(output: bytearray) -> bool:
-    """Returns whether the last line is a whole end record that announces that the process waits for another visit."""
+    """Returns whether the last line is a complete end record that announces that the process waits for another
+    visit."""
     return ends_stream(output) and b'"stays":true' in output[output.rfind(b"\n", 0, -1) + 1 :]
 
 
 def ends_stream(output: bytearray) -> bool:
-    """Returns whether the last line is a whole end record."""
+    """Returns whether the last line is a complete end record."""
     return output.endswith(b"}\n") and output.startswith(b'{"k":"end"', output.rfind(b"\n", 0, -1) + 1)
 
 

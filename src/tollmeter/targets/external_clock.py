@@ -138,7 +138,7 @@ def check_line(words: str) -> None:
 
 
 def open_line(words: str) -> ClockLine:
-    """Raises Failure."""
+    """Returns the opened line. Raises Failure."""
     check_line(words)
     return Pty() if words == "pty" else Port(words.removeprefix("serial:"))
 

@@ -51,7 +51,7 @@ def is_loader_for(abi: Abi) -> bool:
 
 
 def is_run_here(abi: Abi) -> bool:
-    """Returns whether this CPU runs it, and the kernel or the loader starts it."""
+    """Returns whether this CPU runs an ABI, and the kernel or the loader starts its executables."""
     is_started = not _is_x32(abi) or has_x32() or serves_x32()
     return platform.machine() in abi.runs_on and is_started and cpu_lack(abi) is None
 
@@ -62,7 +62,7 @@ def _is_x32(abi: Abi) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_loaded(executable: str) -> bool:
-    """Returns whether the kernel does not start it, and the loader does."""
+    """Returns whether the loader starts an ABI's executables and the kernel does not."""
     try:
         with Path(executable).open("rb") as file:
             head = file.read(20)
@@ -74,7 +74,7 @@ def is_loaded(executable: str) -> bool:
 
 @lru_cache(maxsize=1)
 def has_x32() -> bool:
-    """Returns whether this kernel runs x32 by itself."""
+    """Returns whether this kernel runs x32 without a loader."""
     is_x86 = platform.machine() == "x86_64"
     return is_x86 and ctypes.CDLL(None).syscall(ctypes.c_long(_X32_GETPID)) == os.getpid()
 

@@ -140,7 +140,7 @@ class Wire:
         return kept
 
     def sleep(self) -> None:
-        """Takes the CPU away until it is woken."""
+        """Stops the emulator until `wake`, so that it uses no CPU time."""
         self._signal(signal.SIGSTOP)
 
     def wake(self) -> None:

@@ -40,7 +40,8 @@ def emulator_of(place: str) -> str | None:
 
 
 def lack(place: str) -> Lack | None:
-    """Returns why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would."""
+    """Returns why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would provide
+    one."""
     architecture = place.partition(":")[0]
     from elftools.common.exceptions import ELFError  # most starts do without this library
     from elftools.elf.elffile import ELFFile

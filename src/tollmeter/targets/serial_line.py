@@ -76,7 +76,7 @@ class SerialLine(Asking):
         self._port.close()
 
     def _answered(self, executable: str, option: str) -> Ended:
-        """Raises Failure too where no whole stream came."""
+        """Returns one answer. Raises Failure also if it contains no complete stream."""
         ended = self._run_with_retries([_over_there(executable), option], self.asking_s)
         if not _is_whole(ended.output) and not trouble(ended, 0):
             raise Failure(f"{executable} {option}: its records did not arrive whole", 5)

@@ -52,7 +52,7 @@ def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
 
 
 def clock_of(target: str) -> Clock:
-    """Raises Failure for a name that is no target's."""
+    """Returns the clock of a target. Raises Failure for an unknown name."""
     inner, by, line = target.partition(BY)
     if by:
         check_line(line)

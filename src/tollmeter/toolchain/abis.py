@@ -188,7 +188,7 @@ def _standing_of(abi: Abi, machine: str) -> Standing:
 
 
 def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | None:
-    """Returns why a way does not lead there, and the packages that open it."""
+    """Returns why a target does not run an ABI, and the packages that it needs."""
     if way != NATIVE:
         return lack(way)
     if machine not in abi.runs_on and ANY_CPU not in abi.runs_on:

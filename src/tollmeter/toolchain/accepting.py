@@ -45,7 +45,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
 
 
 def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
-    """Raises Failure (1) if it describes another probe, or has an unknown unit or meaning."""
+    """Raises Failure (1) if a description is of another probe, or has an unknown unit or meaning."""
     try:
         probe, build = description(stream)
     except Damaged as error:

@@ -51,7 +51,7 @@ def is_brought(compiler: Words) -> bool:
 
 
 def can_install_zig(compilers: Iterable[Words]) -> bool:
-    """Returns whether an installation would give one of them."""
+    """Returns whether installing would provide one of the compilers."""
     is_wanted = any(is_named(ZIG, compiler) for compiler in compilers)
     return is_wanted and extras.may_install() and not extras.is_installed(ZIG_EXTRA)
 
@@ -62,14 +62,15 @@ def install_zig(root: Path) -> None:
 
 
 def musl_lack() -> str | None:
-    """Returns why musl's compiler does not compile here, or None. Without a compiler that is for packages to mend."""
+    """Returns why musl's compiler does not compile here; None if it does. A missing compiler is reported by the
+    packages."""
     if shutil.which(MUSL_COMPILER) is None:
         return f"no {MUSL_COMPILER}"
     return None if (ROOT / "build/emulator" / MUSL_SPECS).is_file() else "musl is not compiled for it"
 
 
 def can_make_musl(compilers: Iterable[Words]) -> bool:
-    """Returns whether the library is all that one of them lacks."""
+    """Returns whether one of the compilers lacks only the library."""
     is_wanted = any(is_named(MUSL, compiler) for compiler in compilers)
     return is_wanted and shutil.which(MUSL_COMPILER) is not None and musl_lack() is not None
 

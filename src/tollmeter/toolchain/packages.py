@@ -115,7 +115,7 @@ def _missing_at(root: Path, way: str) -> list[str]:
 
 
 def install(root: Path, packages: Iterable[str]) -> bool:
-    """Returns whether it was tried; the caller determines the result."""
+    """Returns whether the installation was tried; the caller checks its result."""
     missing = list(dict.fromkeys(packages))
     is_allowed = os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
     return bool(missing) and is_allowed and _launch(root, missing)

@@ -91,7 +91,7 @@ def make_ready(
 
 
 def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
-    """Returns why an ABI cannot be had without a build, by its name."""
+    """Returns why an ABI is not available without a build, by its name."""
     known = find(root, requested.keys())
     gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
     for name, probes in requested.items():
@@ -101,7 +101,7 @@ def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
 
 
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
-    """Returns whether any of them is still to be built."""
+    """Returns whether any of the probes is not built yet."""
     return not proven.known(root, abi).issuperset(probes)
 
 

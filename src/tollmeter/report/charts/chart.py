@@ -116,7 +116,7 @@ class Bench:
 
     @cached_property
     def is_the_machine(self) -> bool:
-        """Returns whether the levels, sizes and clock of the run's machine are this place's."""
+        """Returns whether the run's machine record (levels, sizes and clock) describes this target."""
         timed = (row for row in self.results.index.rows if row.clock == "hardware" and row.status == "ok")
         return self.clock == "hardware" and self.target == main_place(row.target for row in timed)
 
@@ -229,7 +229,7 @@ def varying(rows: Sequence[Row], *but: str) -> list[str]:
 
 
 def is_wide(rows: Sequence[Row]) -> bool:
-    """Returns whether the largest median is so many times the least that their axis is logarithmic."""
+    """Returns whether the ratio of the largest to the lowest median requires a logarithmic axis."""
     medians = [row.median for row in rows if row.median is not None]
     return bool(medians) and min(medians) > 0 and max(medians) / min(medians) > LINEAR_UP_TO
 

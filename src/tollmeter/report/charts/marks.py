@@ -92,7 +92,7 @@ def _ends(row: Row) -> tuple[float | None, float | None]:
 
 
 def is_firm(row: Row) -> bool:
-    """Returns whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is
+    """Returns whether a line may be drawn through a row: it has one state, and an interval that is narrow enough to
     read."""
     half = numbers.wider_side(row.median or 0.0, row.low, row.high)
     return has_interval(row) and row.state not in ("first", "second") and (half or 0.0) <= numbers.WIDE
