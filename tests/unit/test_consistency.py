@@ -386,14 +386,6 @@ def halved(told: list[Stream]) -> None:
         scaled(0.5, place)(told)
 
 
-def long_batches_shorter(told: list[Stream]) -> None:
-    with_halves(told)
-    for stream in visits(told):
-        if stream[0]["probe"] == "kernel.function_call":
-            for record in of("sample", stream):
-                record["body"][1] = round(record["body"][1] / 1.5)
-
-
 def in_every_probe(**fields: Any) -> Plant:
     return lambda told: [record.update(fields) for record in of("probe", told[0])]
 
@@ -428,11 +420,6 @@ def seeds_exchanged(told: list[Stream]) -> None:
         if stream[0]["probe"] == "kernel.page_fault":
             kind = stream[0]["parameters"]["kind"]
             stream[0]["parameters"]["kind"] = "shared_file" if kind == "anonymous_write" else "anonymous_write"
-
-
-def one_width(told: list[Stream]) -> None:
-    for record in (record for stream in visits(told) for record in of("witness", stream)):
-        record |= {name: 20_000_000_000 for name in record if name.startswith("width")}
 
 
 def one_of(told: list[Stream], probe: str) -> Stream:
@@ -840,13 +827,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
                               for place, one in enumerate(visits(told))))(told),
         "its code and data",
     ),
-    "CPU time of a tenth": (
-        lambda told: [in_every_probe(pauses=False)(told),
-                      *(gauges((place, {"cpu_time": 0.1}))(told) for place in range(len(visits(told))))],
-        "no less than its time",
-    ),
     "two points exchanged": (seeds_exchanged, "of the run's seed"),
-    "one width in all of the run": (one_width, "does not take the same time"),
     "bytes below 0": (
         lambda told: [one[0]["work"].update(bytes=-64.0) for one in visits(told)], "work is not negative",
     ),
@@ -873,17 +854,6 @@ def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
     assert [visit.visit for visit in results.outcomes if "takes longer" in (visit.reason or "")] == [5]
 
 
-def shortened(stream: Stream) -> None:
-    stream[0]["samples"] = 8
-    stream[:] = [record for record in stream if record["k"] not in ("sample", "witness") or record["i"] < 2]
-
-
-def test_a_batch_takes_as_long_in_samples_of_two_lengths(tmp_path: Path) -> None:
-    outcomes = opened(tmp_path, "01", long_batches_shorter).outcomes
-    withheld = [visit.point.probe for visit in outcomes if "beside one of half its length" in (visit.reason or "")]
-    assert {*withheld} == {"kernel.function_call"}
-
-
 WITHHELD: dict[str, tuple[Plant, str]] = {
     "twice the iterations": (
         in_one("sample", of_probe("kernel.function_call"),
@@ -892,7 +862,6 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a fiftieth of each time": (
         in_samples(lambda _, record: record.update(body=[ns // 50 for ns in record["body"]])), "as was requested",
     ),
-    "two samples of eight": (lambda told: shortened(visits(told)[5]), "in the time for them"),
     "many times the samples": (in_visit("visit", samples=3), "twice the samples"),
     "a wider core": (
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})

@@ -28,15 +28,12 @@ from tollmeter.experiment.sampled import (
     AS_COUNTED,
     AS_LONG,
     AS_MANY,
-    AS_REPEATED,
     AS_WIDE,
     LEAST_STEPS,
-    as_accounted,
     as_before,
     as_counted,
     as_long,
     as_many,
-    as_repeated,
     irregular,
     lengths_of,
     spaced,
@@ -93,10 +90,6 @@ MOST_APART_USUALLY = 1.2
 PACE = 0.8, 1.25
 """By how much a sample lasts longer whose batches are longer by one, in the median of a run: 1.04, with what runs
 before them untimed."""
-LOOP_NS, LEAST_READINGS_OF_LOOP = 10_000, 50
-"""Of a loop beside samples, and readings of the clock in it, so that its times differ."""
-LENGTHENED = 0.25
-"""Share of a sample's batches by which it is delayed: beside them twice what is usual, too."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
@@ -115,7 +108,7 @@ MOST_FASTER = 64
 near."""
 LEAST_BROKEN = 2
 """Visits of a point."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 1 / 8, 2.5
+MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
 companion may be waited for."""
 HAS_STEPS = "a clock has a resolution"
@@ -127,11 +120,10 @@ LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next one's"
-DELAYS_BATCHES = "what delays samples delays their batches"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, DELAYS_BATCHES, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
-            AS_LONG, AS_MANY, AS_WIDE, AS_REPEATED, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
+OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
+            AS_LONG, AS_MANY, AS_WIDE, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -238,12 +230,6 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
         1 / MOST_OVER_REPORTED <= np.median(around[reported] / named[reported]) <= MOST_OVER_REPORTED
     ):
         yield "a core is about as fast as the frequency that the system reports"
-    is_fine = wide & (timed.numbers["clock_ns"] * LEAST_READINGS_OF_LOOP <= LOOP_NS)
-    if (
-        np.count_nonzero(is_fine) >= LEAST_BURSTS
-        and widest[is_fine].max() == timed.numbers["narrowest_hz"][is_fine].min()
-    ):
-        yield "a loop does not take the same time in all of a run"
     if np.count_nonzero(wide) >= LEAST_BURSTS and not (
         LEAST_WIDTH <= np.median(widest[wide] / around[wide]) <= MOST_PER_CYCLE
     ):
@@ -333,8 +319,7 @@ def _numbers_of(some: TimedSamples) -> Numbers:
     return {
         "begin_ns": some.at_ns[taken.starts[:-1]], "end_ns": (some.at_ns + _timed(some))[taken.starts[1:] - 1],
         "each_ns": taken.least(taken.column("body_2n") / taken.column("iterations")),
-        "control_hz": fastest, "width_hz": widest, "narrowest_hz": taken.least(taken.column("width_hz")),
-        "named_hz": 1e3 * named, "unchained": _unchained(some),
+        "control_hz": fastest, "width_hz": widest, "named_hz": 1e3 * named, "unchained": _unchained(some),
         **_beside(some), **evidence_of(taken), **lengths_of(taken),
     }  # fmt: skip
 
@@ -560,16 +545,12 @@ def _beside(some: TimedSamples) -> Numbers:
     least = taken.least(np.where(known, rest, np.inf))
     turns = taken.column("iterations")
     is_full = turns == taken.spread(turns[taken.starts[:-1]])
-    cheapest = taken.spread(taken.least(np.where(known & is_full, timed / turns, np.inf)))
-    is_delayed = known & (rest > np.maximum(2 * taken.spread(least), taken.spread(least) + LENGTHENED * timed))
     return {
         "rest_ns": least,
         "batches_ns": taken.least(np.where(known, timed, np.inf)),
         "is_calm": taken.of_visits(known) >= LEAST_CALM,
         "own_ns": taken.sum(np.where(known & (taken.column("voluntary") <= 0), timed, 0.0)),
         "pace": _pace(taken, known, is_full, some.gap_ns, timed),
-        "delayed_beside": taken.of_visits(is_delayed),
-        "delayed_within": taken.of_visits(known & (timed > (1 + LENGTHENED) * cheapest * turns)),
     }
 
 
@@ -597,21 +578,17 @@ def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
     if np.count_nonzero(plain) >= LEAST_BURSTS:
-        most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * np.median(rest[plain])
+        most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * max(0.0, float(np.median(rest[plain])))
         odd = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
         if len(group) > LEAST_CALM:
             usual = max(0.0, np.sort(rest[group])[len(group) // 2])
-            odd[group] = rest[group] > 2 * MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
+            odd[group] = rest[group] > MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
     judged, broken = (np.bincount(timed.points[of], minlength=len(recorded.table.of_points)) for of in (calm, odd))
     of_points = (broken >= LEAST_BROKEN) & (2 * broken > judged)
     own = of_points[recorded.table.points]
     own[timed.places[odd]] = True
     yield from ((place, TIME_IS_ACCOUNTED) for place in np.flatnonzero(own).tolist())
-    # Where batches are most of a sample, what delays it falls into them.
-    beside, within = (timed.numbers[f"delayed_{where}"] for where in ("beside", "within"))
-    is_most = (timed.numbers["is_plain"] > 0) & ~timed.numbers["has_waited"] & (MOST_BESIDE * batches > rest)
-    yield from timed.where(is_most & (beside > within + 1), DELAYS_BATCHES)
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
@@ -660,8 +637,7 @@ def _again(_: Recorded, timed: TimedVisits) -> Places:
 
 
 OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
-    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_accounted, as_many, as_repeated,
-    _chained, _again,
+    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
 )  # fmt: skip
 
 

@@ -488,7 +488,7 @@ def _accounted(recorded: Recorded) -> Places:
         values = {**visit.gauges, "memory": memory, "all": 1.0}
         probe = recorded.probes.get(visit.point.probe)
         units = {metric.name: metric.unit for metric in (probe.metrics if probe else ())}
-        sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault", "count")]
+        sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault")]
         if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
             yield place, "a process has no less than nothing, and no more than addresses of its machine's memory"
         elif any(values[part] > ROUNDED * values[whole] for part, whole in PARTS if part in values and whole in values):

@@ -5,14 +5,12 @@ and the number of iterations that a visit inherits from the previous visit."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import inf
 
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
 from tollmeter.experiment.taken import Floats, Taken, ranked
 from tollmeter.experiment.timed_visits import NO_GAP, Broken, Numbers, TimedSamples, TimedVisits
-from tollmeter.experiment.visit_table import grouped
 from tollmeter.model import Counted
 
 HALVED_IN, LEAST_OF_HALF = 4, 3
@@ -35,8 +33,6 @@ SAME_LENGTHS = "a sample has the iterations of the first, or half as its number 
 MOST_COUNTED = 8.0
 """Times the longest batch beside the count that one in a sample takes, or a part of it: six were seen beside
 neighbours."""
-LEAST_ACCOUNTED = 0.5
-"""Of the least time of an iteration, its CPU time in the mean."""
 AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
 AS_BEFORE = "a visit has the iterations of its point's visit before"
 AS_LONG = "a batch is about as long as was requested"
@@ -44,15 +40,7 @@ SPACED = "the samples of a visit do not begin evenly spaced"
 MOST_WIDER = 1.4
 """Times the usual: 1.2 were seen of a core whose clock steps."""
 AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
-AS_MANY = "a visit has at most twice the samples that were requested, and four of them or more in the time for them"
-FEWEST, IN_TIME, BATCHES, BESIDE_NS = 4, 0.5, 4, 500_000
-"""Samples that a visit has unless its time is over, the share of that time in which it is not, and what it is of: so
-many of the shorter batch, and what lies beside them (probes/runtime/sample.c)."""
-REPEATED = 0.5, 1.25
-"""Times a batch takes as long after one of half its length as before one of twice its length, each the least, in the
-median of a point's visits: 0.7 to 1.1 were seen."""
-LEAST_REPEATED = 2
-AS_REPEATED = "a batch takes as long beside one of half its length as beside one of twice its length"
+AS_MANY = "a visit has at most twice the samples that were requested"
 
 
 def lengths_of(taken: Taken) -> Numbers:
@@ -66,11 +54,7 @@ def lengths_of(taken: Taken) -> Numbers:
         length = taken.column(name)
         whole = taken.spread(length[first])
         odd |= (length != whole) & ~(is_half & (2 * length <= whole) & (LEAST_OF_HALF * length >= whole))
-    turns, full = taken.column("iterations"), taken.spread(taken.column("iterations")[first])
-    whole = taken.least(np.where(turns == full, taken.column("body_n"), np.inf))
-    half = taken.least(np.where(2 * turns == full, taken.column("body_2n"), np.inf))
     return {
-        "repeated": np.where(half > 0, whole / np.where(half > 0, half, 1), np.inf),
         "body": taken.column("iterations")[first], "control": taken.column("control_iterations")[first],
         "is_regular": taken.of_visits(odd) == 0, "widest": _widest(taken),
     }  # fmt: skip
@@ -103,15 +87,10 @@ def as_long(some: TimedSamples) -> Broken:
 
 
 def as_many(_: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits with too few or too many samples. A visit takes fewer beside a busy sibling or at the end of its
-    time. The width of the uncontended core is the 90th percentile over the visits."""
-    numbers, asked, widest = timed.numbers, timed.numbers["asked"], timed.numbers["widest"]
-    enough_ns = MOST_SAMPLES * asked * (BATCHES * numbers["asked_ns"] + BESIDE_NS)
-    is_early = (numbers["samples"] < np.minimum(FEWEST, asked)) & (
-        numbers["end_ns"] - numbers["begin_ns"] < IN_TIME * enough_ns
-    )
-    is_odd = (MOST_SAMPLES * asked < numbers["samples"]) | (is_early & (numbers["asked_ns"] > 0))
-    yield from timed.where((asked > 0) & is_odd, AS_MANY)
+    """Returns visits with too many samples, or too wide a core. A visit takes fewer samples beside a busy sibling or at
+    the end of its time. The width of the uncontended core is the 90th percentile over the visits."""
+    asked, widest = MOST_SAMPLES * timed.numbers["asked"], timed.numbers["widest"]
+    yield from timed.where((asked > 0) & (asked < timed.numbers["samples"]), AS_MANY)
     known = np.sort(widest[widest > 0])
     full = known[int(USUALLY_WHOLE * (len(known) - 1))] if len(known) else np.inf
     yield from timed.where(widest > MOST_WIDER * full, AS_WIDE)
@@ -141,16 +120,6 @@ def as_counted(recorded: Recorded, timed: TimedVisits) -> Places:
                 yield place, AS_COUNTED
 
 
-def as_accounted(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits in which a worker that waits for nothing used less CPU time for an operation than the operation
-    took."""
-    for at in np.flatnonzero((timed.numbers["is_plain"] > 0) & (timed.numbers["is_alone"] > 0)).tolist():
-        visit = recorded.outcomes[timed.places[at]]
-        iteration_ns = visit.gauges.get("cpu_time", inf) * max(1, visit.work.operations)
-        if iteration_ns < LEAST_ACCOUNTED * timed.numbers["each_ns"][at] / 2:
-            yield int(timed.places[at]), "the CPU time of an operation is no less than its time"
-
-
 def _with_ladder(recorded: Recorded, timed: TimedVisits) -> Iterator[tuple[int, Counted, Mapping[str, float]]]:
     """Yields visits whose batches were timed while work was counted, with the iterations of the first sample and the
     lower of two times in ns."""
@@ -161,14 +130,6 @@ def _with_ladder(recorded: Recorded, timed: TimedVisits) -> Iterator[tuple[int, 
         counts = recorded.outcomes[place].counted
         if counts and counts.ladder and counts.ladder[0]:
             yield place, counts, {name: float(timed.numbers[name][at]) for name in ("body", "each_ns")}
-
-
-def as_repeated(_: Recorded, timed: TimedVisits) -> Places:
-    """Returns the visits of points whose batches of n iterations in different samples take unlike times."""
-    repeated = timed.numbers["repeated"]
-    for group in grouped(np.flatnonzero((repeated > 0) & np.isfinite(repeated)), timed.points):
-        if len(group) >= LEAST_REPEATED and not REPEATED[0] <= np.median(repeated[group]) <= REPEATED[1]:
-            yield from ((place, AS_REPEATED) for place in timed.places[group].tolist())
 
 
 def irregular(_: Recorded, timed: TimedVisits) -> Places:
