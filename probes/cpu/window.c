@@ -11,8 +11,8 @@
  * register, takes nothing but entries of the reorder buffer for as long as both files of registers have more entries than
  * half of it. Wong's nops do not: Zen 4 takes in 640 nops, or as many moves, with 320 entries, since it joins two in one.
  *
- * Each load is a step of a walk of its own through half of the buffer, which is much larger than all caches. Pages are
- * huge where the system gives them: a walk of the page tables would take a place among the misses.
+ * Each load is a step of a walk of its own through half of the buffer, which is much larger than the private caches.
+ * Pages are huge where the system gives them: a walk of the page tables would take a place among the misses.
  */
 #include "code.h"
 #include "walk.h"

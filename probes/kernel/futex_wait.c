@@ -19,7 +19,9 @@
 #include "toll.h"
 #include "wait.h"
 
-#ifndef SYS_futex_waitv
+#if !defined(SYS_futex_waitv) && defined(__NR_Linux) /* MIPS numbers each ABI's calls from another one on */
+#define SYS_futex_waitv (__NR_Linux + 449)
+#elif !defined(SYS_futex_waitv)
 #define SYS_futex_waitv 449
 #endif
 

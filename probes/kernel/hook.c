@@ -22,7 +22,9 @@
 #include <fcntl.h>
 #include <link.h>
 #include <linux/perf_event.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/utsname.h>
 
 #include "bpf.h"
 #include "entry.h"
@@ -149,6 +151,12 @@ static int attach(unsigned hook, int program) {
   }
 }
 
+/* Whether the kernel is of longer pointers than this program. */
+static bool is_compat(void) {
+  struct utsname kernel;
+  return sizeof(void *) == 4 && uname(&kernel) == 0 && strstr(kernel.machine, "64");
+}
+
 static enum toll_status prepare(struct toll_run *r) {
   static const char *const missing[] = {
       [RAW_TRACEPOINT] = "the kernel has no raw tracepoint sys_enter",
@@ -161,6 +169,8 @@ static enum toll_status prepare(struct toll_run *r) {
   hooked->hook = toll_choice(r, "hook");
   hooked->file = -1;
   if (hooked->hook == NOTHING) return TOLL_OK;
+  if (hooked->hook == TRACEPOINT && is_compat())
+    return toll_skip(r, "a 64-bit kernel has no events of a 32-bit program's system calls");
   hooked->map = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(uint32_t), sizeof(uint64_t), 1);
   if (hooked->map < 0) return toll_skip(r, "%s", refused("BPF maps"));
   const unsigned type = hooked->hook == RAW_TRACEPOINT ? BPF_PROG_TYPE_RAW_TRACEPOINT
@@ -199,6 +209,8 @@ static enum toll_status check(struct toll_run *r) {
   uint64_t counted = 0;
   if (hooked->answer != (long)getppid()) return toll_wrong(r, "the kernel answered %ld", hooked->answer);
   if (hooked->hook == NOTHING) return TOLL_OK;
+  if (hooked->hook == TRACEPOINT && is_compat())
+    return toll_skip(r, "a 64-bit kernel has no events of a 32-bit program's system calls");
   if (!count_hooked(hooked, &counted)) return toll_fail(r, "%s", refused("reading a BPF map"));
   if (counted >= hooked->calls) return TOLL_OK;
   return toll_wrong(r, "the hook ran %llu times in %llu calls", (unsigned long long)counted,

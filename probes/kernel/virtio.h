@@ -27,8 +27,12 @@ enum {
 };
 
 /* Where the common configuration is: which BAR, and how far in it. False where the device has none. */
+static inline bool virtio_is(const uint8_t space[256]) {
+  return (space[0] | space[1] << 8) == VIRTIO_VENDOR;
+}
+
 static inline bool virtio_find(const uint8_t space[256], unsigned *bar, uint32_t *offset) {
-  if ((space[0] | space[1] << 8) != VIRTIO_VENDOR) return false;
+  if (!virtio_is(space)) return false;
   unsigned at = space[PCI_FIRST_CAPABILITY];
   for (unsigned left = 48; left && at >= 64 && at <= 256 - 16; left--, at = space[at + 1]) {
     if (space[at] != PCI_CAPABILITY_OF_VENDOR || space[at + 3] != VIRTIO_COMMON_CONFIGURATION) continue;
@@ -73,7 +77,9 @@ static inline const volatile uint16_t *virtio_register(void) {
     uint8_t space[256] = {0};
     unsigned bar = 0;
     uint32_t offset = 0;
-    if (!virtio_read_space(devices.gl_pathv[i], space) || !virtio_find(space, &bar, &offset)) continue;
+    const bool is_whole = virtio_read_space(devices.gl_pathv[i], space);
+    if (!is_whole && virtio_is(space)) error = EPERM;
+    if (!is_whole || !virtio_find(space, &bar, &offset)) continue;
     found = virtio_map(devices.gl_pathv[i], bar, offset);
     if (!found) error = errno;
   }

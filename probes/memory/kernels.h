@@ -208,19 +208,21 @@ static inline double pass_ns(const struct kernel *kernel, struct span *span) {
   return (double)(toll_clock_ns(CLOCK_MONOTONIC_RAW) - began) / (double)passes;
 }
 
-/* Of kernels that are not clearly apart the last of the list, where the widest ones are, or chance would choose. A pass
- * of a GiB takes 0.2 s and is long enough to be compared by; short passes are repeated, and their least time counts. */
+/* Of kernels that are not clearly apart the last of the list, where the widest ones are, or chance would choose. Passes are
+ * repeated for a quarter of a second, and their least time counts. */
 static inline const struct kernel *fastest_of(struct kernels list, struct span *span) {
   enum { ROUNDS = 6, ENOUGH_NS = 250000000, MOST_KERNELS = 32 };
   const double clearly = 0.95;
   const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC_RAW);
   double least[MOST_KERNELS];
   size_t best = list.count;
-  for (unsigned round = 0; round < ROUNDS && toll_clock_ns(CLOCK_MONOTONIC_RAW) - began < ENOUGH_NS; round++)
+  for (unsigned round = 0; round < ROUNDS; round++) {
+    if (round && toll_clock_ns(CLOCK_MONOTONIC_RAW) - began >= ENOUGH_NS) break;
     for (size_t k = 0; k < list.count; k++) {
       const double took = kernel_may_be_best(&list.first[k]) ? pass_ns(&list.first[k], span) : DBL_MAX;
       if (!round || took < least[k]) least[k] = took;
     }
+  }
   for (size_t k = list.count; k-- > 0;)
     if (least[k] < (best < list.count ? clearly * least[best] : DBL_MAX)) best = k;
   return &list.first[best];

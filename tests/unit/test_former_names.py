@@ -25,7 +25,6 @@ RECORDED = Path(__file__).resolve().parents[1] / "recordings/repeated/01"
             ("kernel.custom_vectors", {"test": "object_other_address_space", "address": "memory"}),
         ),
         (("memory.associativity", {"lines": 4, "apart": 64}), ("memory.associativity", {"lines": 4, "stride": 64})),
-        (("kernel.disk", {"size": 1 << 24}), ("kernel.disk", {"file": 1 << 24})),
         (("kernel.call_object", {"map": "same"}), ("kernel.call_object", {"address_space": "same"})),
         (("memory.stream", {"stores": "past_caches"}), ("memory.stream", {"stores": "non_temporal"})),
         (("kernel.supervise_call", {"by": "notice"}), ("kernel.supervise_call", {"by": "user_notification"})),

@@ -145,7 +145,7 @@ def test_a_file_from_before_there_was_a_curve_keeps_its_id(tmp_path: Path) -> No
         ("Intel Xeon E-2388G", "6", "167", 512 << 10, "Intel Xeon E-2388G (Rocket Lake)"),
         ("Intel(R) Xeon(R) Processor", "6", "167", 2 << 20, "Intel Xeon"),
         ("Intel Xeon Processor (Skylake)", "6", "85", 1 << 20, "Intel Xeon (Skylake)"),
-        ("AMD EPYC", "25", "1", 0, "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", "25", "17", 512 << 10, "AMD EPYC (Zen 4)"),
         ("AMD EPYC", "99", "1", 512 << 10, "AMD EPYC"),
         ("Any", "", "", 512 << 10, "Any"),
     ],

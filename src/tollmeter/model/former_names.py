@@ -13,8 +13,7 @@ T = TypeVar("T")
 
 _PROBES = {"kernel.own_vectors": "kernel.custom_vectors", "memory.memory_set": "memory.libc_mem"}
 # By the present name of a probe:
-_PARAMETERS = {"kernel.call_object": {"map": "address_space"}, "kernel.disk": {"size": "file"},
-               "memory.associativity": {"apart": "stride"}}  # fmt: skip
+_PARAMETERS = {"kernel.call_object": {"map": "address_space"}, "memory.associativity": {"apart": "stride"}}
 _METRICS = {"memory.copy_conflict": {"apart": "distant"}}
 _CHOICES = {
     "kernel.custom_vectors": {

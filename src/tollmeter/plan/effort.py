@@ -166,8 +166,8 @@ class Costs:
             stated_bytes(point, self._probes.get(point.probe)),
             self._largest.get(point.probe, (0, 0.0)),
         )
-        seen = took_s / of_largest if LARGE_BYTES < of_largest < size else 0.0
-        return _STARTING_S + size * max(seen, _PREPARING_S_PER_BYTE)
+        seen = took_s / of_largest if of_largest > LARGE_BYTES else _PREPARING_S_PER_BYTE
+        return _STARTING_S + size * seen
 
     def is_large(self, point: Point) -> bool:
         return stated_bytes(point, self._probes.get(point.probe)) > LARGE_BYTES

@@ -26,10 +26,9 @@ _MODELS = {
     "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
 }  # fmt: skip
 """Of Intel's family 6."""
-_L2_KIB = {"Rocket Lake": 512, "Tiger Lake": 1280, "Sapphire Rapids": 2048, "Emerald Rapids": 2048,
-           "Granite Rapids": 2048, "Zen 3": 512, "Zen 4": 1024, "Zen 5": 1024}  # fmt: skip
-"""Of a core, where all of its kind have one size. A hypervisor may report the model of another CPU: a guest with AMX
-and an L2 of 2 MiB reports that of a Rocket Lake. Sources: the optimisation manuals of Intel and AMD."""
+_L2_BYTES = {"Rocket Lake": 512 << 10}
+"""Of a core whose model a hypervisor reports for another CPU: a guest with AMX and an L2 of 2 MiB has that of a Rocket
+Lake (Intel's optimisation manual). Hypervisors report other caches, too, so that no other name depends on its L2."""
 _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14, "L3": 50}}
 """Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
 first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
@@ -59,7 +58,7 @@ def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
 def microarchitecture(machine: Machine) -> str:
     """The name of the core; empty if no source names it, or if its L2 differs from the one that the system reports."""
     name = _by_model(machine.facts)
-    size, known = machine.data_sizes().get(2, 0), _L2_KIB.get(name, 0) << 10
+    size, known = machine.data_sizes().get(2, 0), _L2_BYTES.get(name, 0)
     return "" if size and known and size != known else name
 
 
