@@ -810,7 +810,8 @@ def _more_work_elsewhere(abi: str) -> int:
     for placement in ("one_cpu", "any"):
         words = [f"--cpus={own},{other}", "--samples=3", "--sample-ns=50000000", "how=fork", f"placement={placement}"]
         before = busy_ticks(other)
-        subprocess.run([executable(abi, "kernel.process_create"), *words], check=True, capture_output=True)
+        # A loud neighbour may make it end before its time.
+        subprocess.run([executable(abi, "kernel.process_create"), *words], check=False, capture_output=True)
         worked[placement] = busy_ticks(other) - before
     return worked["any"] - worked["one_cpu"]
 
