@@ -169,7 +169,9 @@ class Journal:
             with contextlib.suppress(OSError):
                 self._file.truncate(before)
                 self._file.seek(before)
-            verb = ("show",) if read_request(self.folder).is_of_commands else ("run", "--resume")
+            verb: tuple[str, ...] = ("run", "--resume")
+            with contextlib.suppress(Failure):  # the folder may be gone
+                verb = ("show",) if read_request(self.folder).is_of_commands else verb
             raise Failure(
                 f"cannot write to {self.folder}: {error.strerror}. What was measured is kept; "
                 f"when there is room: `{typed(*verb, str(self.folder))}`",
