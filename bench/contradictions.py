@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""125 kinds of contradiction, each planted into recorded journals with all checksums right: which are caught?
+"""233 kinds of contradiction, each planted into recorded journals with all checksums right: which are caught?
 
-    bench/contradictions.py RUN...             the forty that rules were developed against
-    bench/contradictions.py --held-out RUN...  the other 85
+    bench/contradictions.py RUN...                     the forty that rules were developed against
+    bench/contradictions.py --held-out RUN...          the 85 that were drawn with them
+    bench/contradictions.py --fresh RUN...             the 48 of a later list that rules were developed against
+    bench/contradictions.py --fresh --held-out RUN...  the 60 that were drawn with these
 
 A kind is caught where the journal is refused, the run names a contradiction that it had not, or nothing of what was
 changed has numbers. The halves are drawn by a seed."""
@@ -694,11 +696,380 @@ KINDS: dict[str, Plant] = {
 }
 
 
-def drawn() -> tuple[list[str], list[str]]:
+# ---- kinds written on 30 November, before the rules of that day were read
+
+
+def fact(**facts: str) -> Plant:
+    return lambda planting: (
+        planting.touch(planting.visits),
+        [one["facts"].update(facts) for one in planting.head("machine")],
+    )
+
+
+def noted(place: int, **fields: Any) -> Plant:
+    """One note of the run only."""
+    return lambda planting: (planting.touch(planting.visits), planting.notes[place].update(fields))
+
+
+def around(place: int | None = None, **fields: Any) -> Plant:
+    """What notes say about the run's surroundings: one of them, or all."""
+
+    def plant(planting: Planting) -> None:
+        planting.touch(planting.visits)
+        update(
+            [one["surroundings"] for one in (planting.notes if place is None else [planting.notes[place]])], **fields
+        )
+
+    return plant
+
+
+def samples(change: Callable[[dict[str, Any]], object], has: str = "body", every: int = 1) -> Plant:
+    """All samples of one visit that has such, or each of so many."""
+
+    def plant(planting: Planting) -> None:
+        one = planting.one(lambda one: first("sample", one).get(has))
+        for record in [*of("sample", one)][::every]:
+            change(record)
+
+    return plant
+
+
+def beside(change: Callable[[dict[str, Any]], object]) -> Plant:
+    return lambda planting: witnesses(planting, change)
+
+
+def work(**fields: Any) -> Plant:
+    return lambda planting: [one[0]["work"].update(fields) for one in planting.point()]
+
+
+def flag(name: str) -> Plant:
+    """A probe that was measured declares the opposite."""
+
+    def plant(planting: Planting) -> None:
+        declared = [probe["probe"] for probe in planting.head("probe") if probe.get(name)]
+        probe = planting.one(lambda one: one[0]["probe"] in declared)[0]["probe"]
+        planting.touch([one for one in planting.good() if one[0]["probe"] == probe])
+        update([one for one in planting.head("probe") if one["probe"] == probe], **{name: False})
+
+    return plant
+
+
+def declares(**fields: Any) -> Plant:
+    return lambda planting: described(planting, **fields)
+
+
+def drop(kind: str, place: int = 1) -> Plant:
+    def plant(planting: Planting) -> None:
+        one = planting.one()
+        gone = [*of(kind, one)][place]
+        one[:] = [record for record in one if record is not gone]
+
+    return plant
+
+
+def double(kind: str, place: int = 1) -> Plant:
+    def plant(planting: Planting) -> None:
+        one = planting.one()
+        record = [*of(kind, one)][place]
+        one.insert(one.index(record) + 1, copy.deepcopy(record))
+
+    return plant
+
+
+def as_another(planting: Planting, *fields: str) -> None:
+    """A visit says that it is of another point."""
+    one, other = strangers(planting)
+    if all(one[0][field] == other[0][field] for field in fields):
+        raise IndexError
+    planting.touch([one, other])
+    one[0].update({field: copy.deepcopy(other[0][field]) for field in fields})
+
+
+def another_size(planting: Planting) -> None:
+    """The smallest buffer of a walk says that it is the largest one."""
+    several = planting.points(*LOADS)
+    source, target = several[0][0], several[-1][0]
+    planting.touch([source, target])
+    source[0]["parameters"] = copy.deepcopy(target[0]["parameters"])
+
+
+def another_abi(planting: Planting) -> None:
+    one = planting.one()
+    abi = next(build["abi"] for build in planting.head("build")
+               if build["probe"] == one[0]["probe"] and build["abi"] != one[0]["abi"])  # fmt: skip
+    one[0]["abi"] = abi
+
+
+def gauge(change: Callable[[float], float], *names: str) -> Plant:
+    def plant(planting: Planting) -> None:
+        one = planting.one(lambda one: any(not names or record["metric"] in names for record in of("gauge", one)))
+        for record in of("gauge", one):
+            if not names or record["metric"] in names:
+                record["value"] = change(record["value"])
+
+    return plant
+
+
+def hour_of_pause(planting: Planting) -> None:
+    for one in planting.touch(planting.good()[len(planting.good()) // 2 :]):
+        shift(one, 3_600 * 10**9)
+
+
+def half_time(planting: Planting) -> None:
+    """All bodies and all moments in half, but not what notes say."""
+    begin = planting.visits[0][0]["at_ns"]
+    scale(planting.touch(planting.visits), 0.5)
+    scale(planting.visits, 0.5, "control")
+    for record in (record for one in planting.visits for record in one if record.get("at_ns")):
+        record["at_ns"] = begin + (record["at_ns"] - begin) // 2
+
+
+def packed(planting: Planting) -> None:
+    """Half of the time between all samples, with the same batches."""
+    begin = planting.visits[0][0]["at_ns"]
+    for record in (record for one in planting.touch(planting.visits) for record in one if record.get("at_ns")):
+        record["at_ns"] = begin + (record["at_ns"] - begin) // 2
+    multiply(planting.notes, 0.5, "seconds")
+
+
+def point_evidence(change: Callable[[dict[str, Any]], object], *means: str) -> Plant:
+    return lambda planting: [change(record) for one in planting.point(*means) for record in of("witness", one)]
+
+
+def counting(has: str, change: Callable[[dict[str, Any]], object]) -> Plant:
+    return lambda planting: counted(planting, has, change)
+
+
+def times(factor: float, *names: str) -> Callable[[dict[str, Any]], object]:
+    """Multiplies each number of lists."""
+    return lambda record: record.update({name: [int(one * factor) for one in record[name]] for name in names})
+
+
+def without_control(planting: Planting) -> None:
+    one = planting.one(lambda one: first("sample", one).get("control"))
+    for record in [*of("sample", one)][::2]:
+        record.pop("control", None)
+
+
+def slower_control(planting: Planting) -> None:
+    """A control that takes longer than its body in all of a point."""
+    named = {probe["probe"] for probe in planting.head("probe") if probe.get("control")}
+    groups = [group for group in planting.points() if group[0][0]["probe"] in named]
+    for record in (record for one in planting.touch(planting.rng.choice(groups)) for record in of("sample", one)):
+        ratio = record["control_iterations"] / record["iterations"]
+        record["control"] = [round(ns * ratio * 1.5) for ns in record["body"]]
+
+
+def exchanged_rounds(planting: Planting) -> None:
+    several = planting.touch(planting.good())
+    early, late = several[1], several[-2]
+    early[0]["round"], late[0]["round"] = late[0]["round"], early[0]["round"]
+
+
+def three_calls(planting: Planting) -> None:
+    name = planting.point("entry")[0][0]["probe"]
+    planting.touch([one for one in planting.good() if one[0]["probe"] == name])
+    update([probe for probe in planting.head("probe") if probe["probe"] == name], calls=3)
+
+
+FRESH: dict[str, Plant] = {
+    # ---- the machine, and what is said of it
+    "machine: no rate beside control loops": machine(core_clock_hz=None),
+    "machine: a page of 16 KiB on x86": machine(page_bytes=16384),
+    "machine: memory of half a KiB more": lambda planting: (
+        planting.touch(planting.visits),
+        multiply(planting.head("machine"), 1.0000001, "memory_bytes"),
+    ),
+    "machine: a second level that more CPUs share than the third": lambda planting: (
+        cache(planting.touch(planting.visits) and planting, 2, shared_cpus="0-1"),
+        cache(planting, 3, shared_cpus="0"),
+    ),
+    "machine: no third level but a fourth": in_cache(3, level=4),
+    "machine: a huge page of 3 MiB": lambda planting: in_topology(planting, huge_page_bytes=3 << 20),
+    "machine: a node that is nearer to itself than 10": lambda planting: (
+        in_topology(planting),
+        [node.update(distances=[9]) for one in planting.head("machine") for node in one["topology"]["nodes"]],
+    ),
+    "machine: a core in two packages": lambda planting: in_topology(planting, packages=["0-1", "0"]),
+    "machine: an offline CPU that is online": lambda planting: in_topology(planting, offline="1"),
+    "fact: a counter of Arm beside x86": fact(clocksource="arch_sys_counter"),
+    "fact: a timer of 279 ns beside steps of 20": fact(clocksource="acpi_pm"),
+    "fact: four memory nodes beside one that is listed": fact(numa_nodes="0-3"),
+    "fact: more processes run than there are": fact(load_average="1.29 1.03 0.44 900/81 10769"),
+    "fact: a load that is below nothing": fact(load_average="-3.00 1.03 0.44 1/81 10769"),
+    # ---- notes of the run
+    "note: more visits than stand before it": noted(1, visits=10**6),
+    "note: fewer visits than the note before": lambda planting: (
+        planting.touch(planting.visits),
+        planting.notes[-1].update(visits=planting.notes[0]["visits"] - 1),
+    ),
+    "note: other programs had 40 CPUs": around(others=40.0),
+    "note: pressure of 3": around(pressure=3.0),
+    "note: a time below nothing": noted(0, seconds=-1.0),
+    "note: niceness 25": around(nice=25),
+    "note: filters of system calls that vanish": lambda planting: (
+        around(0, seccomp_filters=3)(planting),
+        around(-1, seccomp_filters=0)(planting),
+    ),
+    "note: less memory than buffers fill": around(memory_limit=1 << 20),
+    "note: a quota of a hundredth": around(quota=0.01),
+    "note: throttled without a quota": around(-1, throttled_s=1.5),
+    "note: a billion interrupts a second": around(interrupts={"LOC": 1e9}),
+    "note: interrupts below nothing": around(interrupts={"LOC": -4.0}),
+    "note: a third more time in one": lambda planting: (
+        planting.touch(planting.visits),
+        multiply(planting.notes[len(planting.notes) // 2 : len(planting.notes) // 2 + 1], 1.33, "seconds"),
+    ),
+    # ---- descriptions
+    "description: three system calls an operation": three_calls,
+    "description: a worker that waits does not": flag("switches"),
+    "description: page faults that are not declared": flag("faults"),
+    "description: a clock that is not stopped": flag("pauses"),
+    "description: a checksum of three letters": lambda planting: update(built(planting), sha256="xyz"),
+    "description: no metric": declares(metrics=[]),
+    "description: a metric twice": lambda planting: [
+        probe["metrics"].append(copy.deepcopy(probe["metrics"][0]))
+        for name in [built(planting)[0]["probe"]]
+        for probe in planting.head("probe")
+        if probe["probe"] == name
+    ],
+    "description: revision -1": declares(revision=-1),
+    "description: another protocol": declares(protocol=9),
+    # ---- visits
+    "visit: workers exchanged": lambda planting: (lambda one: one[0].update(workers=one[0]["workers"][::-1]))(
+        planting.one(lambda one: len(one[0].get("workers") or []) > 1)
+    ),
+    "visit: a worker too many": lambda planting: (lambda one: one[0].update(workers=[*one[0]["workers"], 0]))(
+        planting.one(lambda one: one[0].get("workers"))
+    ),
+    "visit: batches of a second were requested": visit(sample_ns=10**9),
+    "visit: no operations": work(operations=0),
+    "visit: fewer bytes than none": work(bytes=-64, bus_bytes=-64),
+    "visit: a chosen kernel of Arm": lambda planting: planting.one(lambda one: one[0].get("chosen"))[0].update(
+        chosen={"kernel": "neon"}
+    ),
+    "visit: a round that goes back": lambda planting: planting.touch(planting.good()[-3:-2])[0][0].update(round=0),
+    "visit: rounds exchanged": exchanged_rounds,
+    "visit: of another machine": visit(target="board"),
+    "visit: at a priority that is none": visit(priority="lowest"),
+    "visit: a parameter that its probe has not": lambda planting: planting.one()[0]["parameters"].update(colour=3),
+    "visit: of another ABI that was built": another_abi,
+    "visit: of another probe": lambda planting: as_another(planting, "probe", "revision"),
+    "visit: of another point": lambda planting: as_another(planting, "probe", "revision", "parameters", "work"),
+    "visit: of the largest size, and is of the smallest": another_size,
+    "visit: not pinned": visit(pinned=False),
+    "visit: without layout": visit(seed=0),
+    # ---- times
+    "time: a visit at no time": visit(at_ns=0),
+    "time: two samples at once": lambda planting: (lambda several: several[2].update(at_ns=several[1]["at_ns"]))(
+        [*of("sample", planting.one())]
+    ),
+    "time: an hour within the run": hour_of_pause,
+    "time: half of the time between all samples": packed,
+    "time: all in half of its time": half_time,
+    "time: counting that took none": lambda planting: first(
+        "aside", planting.one(lambda one: any(record["counted_ns"] for record in of("aside", one)))
+    ).update(counted_ns=0),
+    "time: counting of a thousand seconds": lambda planting: first(
+        "aside", planting.one(lambda one: [*of("aside", one)])
+    ).update(counted_ns=10**12),
+    "time: companions that made no turn": samples(
+        lambda record: record.update(lanes=[[0, ns] for _, ns in record["lanes"]]), "lanes"
+    ),
+    "time: companions that one sample lacks": samples(lambda record: record.pop("lanes"), "lanes", 3),
+    "time: the loop before a visit in ten times": lambda planting: multiply(
+        [first("control", planting.one(lambda one: [*of("control", one)]))], 10, "ns"
+    ),
+    "time: the loop before a visit of no turns": lambda planting: first(
+        "control", planting.one(lambda one: [*of("control", one)])
+    ).update(adds=0),
+    # ---- samples
+    "sample: a number is left out": samples(lambda record: record.update(i=record["i"] + (record["i"] > 1))),
+    "sample: a number twice": double("sample"),
+    "sample: no iterations": samples(lambda record: record.update(iterations=0)),
+    "sample: times below nothing": samples(times(-1, "body")),
+    "sample: one batch instead of two": samples(lambda record: record.update(body=record["body"][:1])),
+    "sample: a third batch": samples(lambda record: record.update(body=[*record["body"], 3 * record["body"][0]])),
+    "sample: a control slower than its body": slower_control,
+    "sample: a control in each second one": without_control,
+    "sample: ten times the control's turns": samples(
+        lambda record: record.update(control_iterations=record["control_iterations"] * 10), "control"
+    ),
+    "sample: whole microseconds": samples(
+        lambda record: record.update(body=[ns // 1000 * 1000 for ns in record["body"]])
+    ),
+    "sample: a visit in half of its time": lambda planting: scale([planting.one()], 0.5),
+    "sample: a visit in a third more": lambda planting: scale([planting.one()], 1.33),
+    "sample: a thousand switches that its evidence has not": samples(
+        lambda record: record.update(counts=[[one[0], 1000] for one in record["counts"]]), "counts"
+    ),
+    "sample: faults below nothing": samples(
+        lambda record: record.update(counts=[[-3, *one[1:]] for one in record["counts"]]), "counts"
+    ),
+    "sample: events that are not counted": samples(
+        lambda record: record.update(counts=[[*one, 7] for one in record["counts"]]), "counts"
+    ),
+    # ---- evidence
+    "evidence: fewer interruptions than none": beside(lambda record: record.update(involuntary=-5)),
+    "evidence: a delay below nothing": beside(lambda record: record.update(delay_ns=-(10**6))),
+    "evidence: a switch without waiting": point_evidence(
+        lambda record: record.update(voluntary=0, involuntary=0), "switch", "call-of-object"
+    ),
+    "evidence: 500 preemptions without a wait": beside(lambda record: record.update(involuntary=500, delay_ns=0)),
+    "evidence: a pinned worker that moved": beside(
+        lambda record: record.update(cpu_after=1 - (record["cpu_before"] or 0))
+    ),
+    "evidence: 300 MHz beside loops of 3 GHz": lambda planting: update(
+        each(planting, "witness"), frequency_khz=300_000
+    ),
+    "evidence: a rate below nothing": beside(lambda record: record.update(frequency_khz=-1)),
+    "evidence: three times the additions in one visit": beside(lambda record: multiply([record], 3, *ALL_WIDTHS)),
+    "evidence: no additions": beside(lambda record: record.update(width_hz=0, width_before_hz=0)),
+    "evidence: 100,000 reads from a disk in a sample": beside(lambda record: record.update(major_faults=10**5)),
+    "evidence: price of a fault without faults": point_evidence(
+        lambda record: record.update(minor_faults=0), "price-of-fault"
+    ),
+    "evidence: a sample without": drop("witness"),
+    "evidence: of a sample twice": double("witness"),
+    # ---- what was counted
+    "count: as many instructions in 2n as in n": counting(
+        "instructions", lambda record: record.update(instructions=[record["instructions"][1]] * 2)
+    ),
+    "count: calls that rise thrice": counting(
+        "calls", lambda record: record.update(calls=[4, 12], long_calls=[40, 120])
+    ),
+    "count: a control of more instructions than its body": counting(
+        "control_instructions",
+        lambda record: record.update(control_instructions=[10 * one for one in record["instructions"]]),
+    ),
+    "count: lengths that rise": counting("ladder", lambda record: record.update(ladder=record["ladder"][::-1])),
+    "count: a batch in no time": counting(
+        "ladder", lambda record: record.update(ladder=[[one[0], *(0 for _ in one[1:])] for one in record["ladder"]])
+    ),
+    "count: a walk by 3 bytes": counting("chase_bytes", lambda record: record.update(chase_stride=3)),
+    "count: a thousand pages in a kilobyte": counting(
+        "chase_bytes", lambda record: record.update(chase_pages=record["chase_pages"] * 1000)
+    ),
+    "count: pages of 16 KiB": counting("page_bytes", lambda record: record.update(page_bytes=16384)),
+    "count: a buffer of a page": counting("chase_bytes", lambda record: record.update(buffer_bytes=4096)),
+    "count: steps that are in order less than never": counting(
+        "chase_bytes", lambda record: record.update(chase_in_order=-0.5)
+    ),
+    "gauge: seven times all of its memory in huge pages": gauge(lambda _: 7.0, "huge_pages"),
+    "gauge: a thousand times the code": gauge(lambda value: value * 1000, "code"),
+    # ---- rows that are scaled alone
+    "row: a load of the first level in four times": rows(4, *LOADS, place=0),
+    "row: a load of memory in a fifth": rows(0.2, *LOADS, place=-1),
+    "row: a system call in forty times": rows(40, "entry"),
+    "row: a stream in a tenth": rows(0.1, *MOVES),
+}
+
+
+def drawn(kinds: dict[str, Plant], developed: int) -> tuple[list[str], list[str]]:
     """The kinds that rules may be developed against, and those that they may not."""
-    names = sorted(KINDS)
+    names = sorted(kinds)
     random.Random(SEED).shuffle(names)
-    return names[:DEVELOPED], names[DEVELOPED:]
+    return names[:developed], names[developed:]
 
 
 def results(planting: Planting) -> Results:
@@ -751,13 +1122,14 @@ def caught(planting: Planting, plant: Plant, before: Results) -> str:
 def main(words: list[str]) -> None:
     held_out = "--held-out" in words
     only = [word.removeprefix("--only=") for word in words if word.startswith("--only=")]
-    names = only or drawn()[held_out]
+    kinds, developed = (FRESH, len(FRESH) - 60) if "--fresh" in words else (KINDS, DEVELOPED)
+    names = only or drawn(kinds, developed)[held_out]
     passes = defaultdict[str, list[str]](list)
     for folder in (Path(word) for word in words if not word.startswith("--")):
         before = results(Planting(folder, ""))
         print(f"# {folder.name}: {before.index.run.verdict}, {before.index.run.contradictions}", flush=True)
         for name in names:
-            by = caught(Planting(folder, name), KINDS[name], before)
+            by = caught(Planting(folder, name), kinds[name], before)
             passes[name].append({"": "PASS", "-": "-"}.get(by, "ok"))
             print(f"{folder.name:16} {passes[name][-1]:4} {name}: {by[:100]}", flush=True)
     for name in sorted(names):
