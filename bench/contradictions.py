@@ -146,9 +146,9 @@ def multiply(records: Sequence[dict[str, Any]], factor: float, *names: str) -> o
     return records
 
 
-def cache(planting: Planting, level: int, **fields: Any) -> object:
+def cache(planting: Planting, number: int, **fields: Any) -> object:
     update([one for machine in planting.head("machine") for one in machine["caches"]
-            if one["level"] == level and one["kind"] != "instruction"], **fields)  # fmt: skip
+            if one["level"] == number and one["kind"] != "instruction"], **fields)  # fmt: skip
     return planting
 
 
@@ -860,6 +860,19 @@ def slower_control(planting: Planting) -> None:
         record["control"] = [round(ns * ratio * 1.5) for ns in record["body"]]
 
 
+def workers(change: Callable[[list[int]], list[int]]) -> Plant:
+    def plant(planting: Planting) -> None:
+        one = planting.one(lambda one: len(one[0].get("workers") or []) > 1)
+        one[0]["workers"] = change(one[0]["workers"])
+
+    return plant
+
+
+def two_at_once(planting: Planting) -> None:
+    several = [*of("sample", planting.one())]
+    several[2]["at_ns"] = several[1]["at_ns"]
+
+
 def exchanged_rounds(planting: Planting) -> None:
     several = planting.touch(planting.good())
     early, late = several[1], several[-2]
@@ -884,7 +897,10 @@ FRESH: dict[str, Plant] = {
         cache(planting.touch(planting.visits) and planting, 2, shared_cpus="0-1"),
         cache(planting, 3, shared_cpus="0"),
     ),
-    "machine: no third level but a fourth": in_cache(3, level=4),
+    "machine: no third level but a fourth": lambda planting: (
+        planting.touch(planting.visits),
+        cache(planting, 3, level=4),
+    ),
     "machine: a huge page of 3 MiB": lambda planting: in_topology(planting, huge_page_bytes=3 << 20),
     "machine: a node that is nearer to itself than 10": lambda planting: (
         in_topology(planting),
@@ -936,12 +952,8 @@ FRESH: dict[str, Plant] = {
     "description: revision -1": declares(revision=-1),
     "description: another protocol": declares(protocol=9),
     # ---- visits
-    "visit: workers exchanged": lambda planting: (lambda one: one[0].update(workers=one[0]["workers"][::-1]))(
-        planting.one(lambda one: len(one[0].get("workers") or []) > 1)
-    ),
-    "visit: a worker too many": lambda planting: (lambda one: one[0].update(workers=[*one[0]["workers"], 0]))(
-        planting.one(lambda one: one[0].get("workers"))
-    ),
+    "visit: workers exchanged": workers(lambda several: several[::-1]),
+    "visit: a worker too many": workers(lambda several: [*several, 0]),
     "visit: batches of a second were requested": visit(sample_ns=10**9),
     "visit: no operations": work(operations=0),
     "visit: fewer bytes than none": work(bytes=-64, bus_bytes=-64),
@@ -961,9 +973,7 @@ FRESH: dict[str, Plant] = {
     "visit: without layout": visit(seed=0),
     # ---- times
     "time: a visit at no time": visit(at_ns=0),
-    "time: two samples at once": lambda planting: (lambda several: several[2].update(at_ns=several[1]["at_ns"]))(
-        [*of("sample", planting.one())]
-    ),
+    "time: two samples at once": two_at_once,
     "time: an hour within the run": hour_of_pause,
     "time: half of the time between all samples": packed,
     "time: all in half of its time": half_time,
