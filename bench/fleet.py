@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet.judged import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row

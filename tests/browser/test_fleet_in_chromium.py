@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from browser.browser import WATCH
-from tollmeter.judgement.fleet import FleetRow, HardwareModel, judged
-from tollmeter.report.fleet import page
+from tollmeter.fleet.judged import FleetRow, HardwareModel, judged
+from tollmeter.fleet.report import page
 
 pytestmark = pytest.mark.browser
 

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page
 
 import example_runs
 from browser.browser import WATCH
-from tollmeter.library.comparing import publish
-from tollmeter.report.gallery import single_page, write_site
+from tollmeter.fleet.gallery import single_page, write_site
+from tollmeter.fleet.published import Loaded, PublishedRun
+from tollmeter.fleet.publishing import publish
 from tollmeter.report.numbers import size_of_level
-from tollmeter.store.published import Loaded, PublishedRun
 
 pytestmark = pytest.mark.browser
 

@@ -17,8 +17,8 @@ import pytest
 import stands
 from probes.visiting import build_broken
 from tollmeter.catalog import Catalog, Executable
+from tollmeter.fleet.health import unlike_nodes
 from tollmeter.library import places
-from tollmeter.library.health import unlike_nodes
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Abi, Machine, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations

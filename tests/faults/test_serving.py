@@ -21,7 +21,7 @@ from tollmeter.cli import watching
 from tollmeter.library import places, serving
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.model import Failure
-from tollmeter.report.gallery import numbers_of
+from tollmeter.report.numbers import numbers_of
 from tollmeter.report.page import render
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.journal import NAME, Tail, is_written

@@ -13,9 +13,9 @@ from debians import program
 from tollmeter.cli.main import main
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
+from tollmeter.source.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked, units_of, width_casts
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import find_compiler
-from tollmeter.toolchain.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked, units_of, width_casts
 from tollmeter.toolchain.symbols import Met
 
 PLANTED = """#include <stdint.h>

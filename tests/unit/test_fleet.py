@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from example_runs import healthy, with_index
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
-from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet import matrix
+from tollmeter.fleet.collecting import judged_machines as report
+from tollmeter.fleet.judged import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet.report import as_json, blocks, distribution, heat_map, page, sentence
 from tollmeter.library.derive import derived_table
-from tollmeter.library.fleet_collecting import judged_machines as report
 from tollmeter.library.limits import read_limits
 from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
 from tollmeter.report.compared_rows import full_name
-from tollmeter.report.fleet import as_json, blocks, distribution, heat_map, page, sentence
-from tollmeter.store import fleet as store_fleet
 from tollmeter.store.export import machine_name, write_tables
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
@@ -246,12 +246,12 @@ def test_rows_that_only_some_machines_have_are_the_same_in_parts_of_any_size(
     folder = dataset(tmp_path / "fleet", fewer)
 
     def numbers() -> dict[str, list[float]]:
-        read = store_fleet.read_fleet(folder)
+        read = matrix.read_fleet(folder)
         names = (f"{row['probe']} {row['metric']} {row['parameters']}" for row in read.rows)
         return {name: np.nan_to_num(line).tolist() for name, line in zip(names, read.values, strict=True)}
 
     together = numbers()
-    monkeypatch.setattr(store_fleet, "_FILES", 1)
+    monkeypatch.setattr(matrix, "_FILES", 1)
     assert numbers() == together
     assert len({*map(str, together.values())}) > 1
 

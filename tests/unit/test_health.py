@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from example_runs import healthy, with_index
 from made import metric, outcome, probe, row
 from tollmeter.cli.main import main
-from tollmeter.library import health as judging
+from tollmeter.fleet import health as judging
+from tollmeter.fleet.health import health, unlike_nodes
 from tollmeter.library.derive import derived_table
-from tollmeter.library.health import health, unlike_nodes
 from tollmeter.library.limits import Limits, WorstLimits, read_limits
 from tollmeter.model import Failure, Results, Row
 from tollmeter.report import health as report

@@ -12,10 +12,10 @@ import pytest
 
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
+from tollmeter.source.header_layout import declared_in, including, read_types, types_named
+from tollmeter.source.type_layout import differences, differing_first, double_order, read_layout, table
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import build_header, compiler_of
-from tollmeter.toolchain.header_layout import declared_in, including, read_types, types_named
-from tollmeter.toolchain.type_layout import differences, differing_first, double_order, read_layout, table
 
 SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
 

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from example_runs import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
+from tollmeter.fleet.gallery import single_page, write_site
+from tollmeter.fleet.published import REMOVED, read_published, write_published
+from tollmeter.fleet.publishing import publish, published
 from tollmeter.library import places
-from tollmeter.library.comparing import publish, published
 from tollmeter.model import Cache, Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report import page
-from tollmeter.report.gallery import single_page, write_site
 from tollmeter.report.peers import peers_table
 from tollmeter.report.tables import cpu_of
-from tollmeter.store.published import REMOVED, read_published, write_published
 
 HOST, USER, SERIAL, TOKEN = "build7.corp.example", "alice", "SN-48151623", "10.20.30.40"
 HOME = f"/home/{USER}/secret project"

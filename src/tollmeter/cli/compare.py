@@ -110,8 +110,8 @@ def _page(comparison: Compared, out: Path | None) -> Path:
 
 
 def _page_of_machines(comparison: Compared, folders: Sequence[Path], out: Path | None) -> Path:
-    from tollmeter.library.comparing import publish
-    from tollmeter.report.gallery import single_page
+    from tollmeter.fleet.gallery import single_page
+    from tollmeter.fleet.publishing import publish
     from tollmeter.report.page import put
 
     path = out or folders[0] / "machines.html"

@@ -21,14 +21,14 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure, Profile
 from tollmeter.protocol import clean
 from tollmeter.root import IS_CHECKOUT, typed
+from tollmeter.source.header_layout import SYSTEM, SYSTEM_TYPES, declared_in, including, read_types, types_named
+from tollmeter.source.type_layout import Fact, differing_first, double_order, read_layout, table
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import build_header, build_layout, find_compiler, probe_names
-from tollmeter.toolchain.header_layout import SYSTEM, SYSTEM_TYPES, declared_in, including, read_types, types_named
 from tollmeter.toolchain.packages import brought
-from tollmeter.toolchain.type_layout import Fact, differing_first, double_order, read_layout, table
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.casts import Cast, CastSurvey
+    from tollmeter.source.casts import Cast, CastSurvey
 
 
 def new(
@@ -224,7 +224,7 @@ def casts(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     from tollmeter.report.numbers import count
-    from tollmeter.toolchain.casts import ranked
+    from tollmeter.source.casts import ranked
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
     met = None
@@ -250,7 +250,7 @@ def casts(
 
 
 def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
-    from tollmeter.toolchain.casts import misaligned_casts, units_of
+    from tollmeter.source.casts import misaligned_casts, units_of
 
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
@@ -261,7 +261,7 @@ def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
 
 
 def _width_survey(folder: Path, source: str, abi: str | None) -> tuple[CastSurvey, str]:
-    from tollmeter.toolchain.casts import WIDTH_LANGUAGES, units_of, width_casts
+    from tollmeter.source.casts import WIDTH_LANGUAGES, units_of, width_casts
 
     units = units_of(folder, WIDTH_LANGUAGES)
     written_for, ported_to = _compiler(source), _compiler(abi or "x32")

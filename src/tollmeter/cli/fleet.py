@@ -17,8 +17,8 @@ from tollmeter.model import Failure
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
-    from tollmeter.judgement.fleet import JudgedNode
-    from tollmeter.library.fleet_collecting import NodeState
+    from tollmeter.fleet.collecting import NodeState
+    from tollmeter.fleet.judged import JudgedNode
 
 FORMATS = ("table", "json", "html", "drain")
 
@@ -37,7 +37,7 @@ def report(
 
     drain: a line for each of these machines, its host name and a reason. The exit code is 3 if there are any."""
     check_known("format", form, FORMATS)
-    from tollmeter.library.fleet_collecting import judged_machines
+    from tollmeter.fleet.collecting import judged_machines
     from tollmeter.library.limits import read_limits
 
     models = judged_machines(runs, read_limits(None, limits).bounds)
@@ -46,9 +46,9 @@ def report(
     elif form == "table":
         raise unknown("file format", form, FORMATS[1:])
     else:
-        from tollmeter.report import fleet
+        from tollmeter.fleet import report
 
-        write({"json": fleet.as_json, "drain": fleet.drain_reasons, "html": fleet.page}[form](models), out)
+        write({"json": report.as_json, "drain": report.drain_reasons, "html": report.page}[form](models), out)
     names = [node for judged in models for named in judged.named for node in named.nodes]
     if names:
         more = f" and {len(names) - 1} more nodes" if len(names) > 1 else ""
@@ -59,7 +59,7 @@ def report(
 
 
 def _print(models: list[JudgedNode], *, whole: bool) -> None:
-    from tollmeter.report.fleet import blocks
+    from tollmeter.fleet.report import blocks
 
     print_blocks(blocks(models, whole=whole))
 
@@ -91,23 +91,23 @@ def submit(
     shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
 ) -> None:
     """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
-    from tollmeter.library import fleet_jobs
+    from tollmeter.fleet import jobs
     from tollmeter.library.bundling import BundleRequest
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
     own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
     asked = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
-    wishes = fleet_jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
+    wishes = jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
     if hosts:
         if shown or partition or nodes or limit or wishes.more:
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
-        states = fleet_jobs.measure_hosts(asked, out.resolve(), fleet_jobs.hosts_of(hosts), at_once)
+        states = jobs.measure_hosts(asked, out.resolve(), jobs.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
         print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif shown:
-        print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
+        print(jobs.job_script(asked, out.resolve(), wishes, jobs.new_name()), end="")
     else:
-        made = fleet_jobs.submit(asked, out.resolve(), wishes)
+        made = jobs.submit(asked, out.resolve(), wishes)
         print_notice(
             f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`"
         )
@@ -119,7 +119,7 @@ def status(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> None:
     """Print what each node has measured, and why another has not."""
-    from tollmeter.library.fleet_collecting import states
+    from tollmeter.fleet.collecting import states
 
     _print_nodes(states(folder.resolve()), form)
 
@@ -133,7 +133,7 @@ def collect(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """Create a run from each node's complete journal, while jobs run or after."""
-    from tollmeter.library.fleet_collecting import collect as collected
+    from tollmeter.fleet.collecting import collect as collected
 
     runs = out or folder / "runs"
     states = collected(folder.resolve(), runs.resolve())

@@ -15,7 +15,7 @@ from tollmeter.cli.printing import print_blocks, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
-    from tollmeter.library.health import Health
+    from tollmeter.fleet.health import Health
 
 FORMATS = ("table", "json", "prometheus", "drain")
 UNMEASURED = 1
@@ -40,9 +40,9 @@ def health(
     Exit code: 0 healthy; 3 slower than its reference or a limit, or a CPU or memory node slower than the others; 1 if
     it could not be measured. drain: one line, the reason."""
     check_known("format", form, FORMATS)
+    from tollmeter.fleet.health import PRECISION, SUITE, check_reference
+    from tollmeter.fleet.health import health as health_of
     from tollmeter.library import places
-    from tollmeter.library.health import PRECISION, SUITE, check_reference
-    from tollmeter.library.health import health as health_of
     from tollmeter.library.limits import read_limits
 
     allowed = read_limits(limit, limits)
@@ -64,7 +64,7 @@ def _more(some: tuple[str, ...]) -> str:
 
 
 def _write(found: Health, form: str, out: Path | None) -> None:
-    from tollmeter.library.health import checked_rows
+    from tollmeter.fleet.health import checked_rows
     from tollmeter.report import health as report
 
     judged = found.slower, found.unmeasured

@@ -95,9 +95,9 @@ def publish(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
 ) -> None:
-    from tollmeter.library.comparing import publish as redacted
+    from tollmeter.fleet.published import KEPT_PARTS, REMOVED_PARTS, write_published
+    from tollmeter.fleet.publishing import publish as redacted
     from tollmeter.report.numbers import count
-    from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
 
     made = redacted(open_run(places.find_run(run)))
     write_published(made, out)
@@ -117,8 +117,8 @@ def gallery(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="folder of the site")],
 ) -> None:
-    from tollmeter.library.comparing import published
-    from tollmeter.report.gallery import write_site
+    from tollmeter.fleet.gallery import write_site
+    from tollmeter.fleet.publishing import published
     from tollmeter.report.numbers import count
 
     machines = write_site(published(runs), out)
@@ -228,7 +228,7 @@ def report(
 def _of_one(
     folder: Path, words: Sequence[str], charts: Path | None, out: Path | None, peers: Sequence[str] | None
 ) -> Iterator[Path]:
-    from tollmeter.library.comparing import peers_of
+    from tollmeter.fleet.publishing import peers_of
     from tollmeter.library.row_words import selected
     from tollmeter.report import page
 

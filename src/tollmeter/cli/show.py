@@ -169,7 +169,7 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
     number of this run."""
     if form != "table":
         raise Failure("--peers prints only a table")
-    from tollmeter.library.comparing import peers_of
+    from tollmeter.fleet.publishing import peers_of
     from tollmeter.report.peers import peers_table
 
     table = peers_table(results, peers_of(results, names))

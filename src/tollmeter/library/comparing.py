@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results side by side. `toll compare` compares runs with the first of them, or the rows of one run by one of their
-properties; `toll publish` writes a run without its owner's names, and `toll gallery` shows several published runs."""
+properties."""
 
 from __future__ import annotations
 
@@ -18,21 +18,14 @@ from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.library.row_words import probes_named, selected
-from tollmeter.model import LEAST_CHANGE, Failure, Index, Metric, Outcome, Point, Results, Row, Value
-from tollmeter.notices import notify
+from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
-from tollmeter.report.charts.chart import benches
-from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
-from tollmeter.report.charts.memory import beside
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
-from tollmeter.store.journal import NAME
-from tollmeter.store.published import Loaded, PublishedPair, PublishedRun, read_published, redacted
 from tollmeter.store.request import read_request
-from tollmeter.studies.attribution import prices_of
 
 NOTHING = 6
 _OWN = ("abi", "target")
@@ -177,58 +170,3 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
             yield VisitValues(point, stated, values, costs, computed[0].part.layouts, computed[0].scatter)
-
-
-# ---- redacted runs --------------------------------------------------------------------------------------------------
-
-
-def publish(results: Results) -> PublishedRun:
-    """Returns the run without names that identify its owner."""
-    pairs: dict[tuple[int, int], PublishedPair] = {}
-    loads: list[Loaded] = []
-    for bench in benches(results)[:1]:
-        for each in bench.own(bench.meaning(*CORES.means)):
-            for row in by_pair(bench, each):
-                cpus = cpus_of(row)
-                if cpus and row.median and row.unit == "ns":
-                    pairs.setdefault(cpus, PublishedPair(*cpus, row.median))
-        for row, traffic in beside(bench):
-            if row.median and traffic.median and row.unit == "ns":
-                loads.append(Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median))
-    walk = prices_of(results).load
-    latency = tuple(zip(walk.sizes, walk.ns, strict=True))
-    return redacted(results.index, tuple(pairs.values()), tuple(loads), latency, places.sources())
-
-
-def _files_of(name: str) -> list[str]:
-    """Returns the published files of a folder; for a run or a file, the name itself."""
-    folder = Path(name)
-    files = sorted(folder.glob("*.json")) if folder.is_dir() and not (folder / NAME).exists() else []
-    return [*map(str, files)] or [name]
-
-
-def peers_of(results: Results, names: Sequence[str]) -> list[Index]:
-    """Returns the other machines of `published`. Raises Failure as `published` does."""
-    own = publish(results).id
-    return [peer.index for peer in published(names) if peer.id != own]
-
-
-def published(names: Sequence[str]) -> Iterator[PublishedRun]:
-    """Yields published runs: of runs, of files that `toll publish` wrote and of folders of published files, one at a
-    time; a repeated file of a machine is yielded once. An unreadable name is reported and left out. Raises Failure
-    if none can be read."""
-    seen: set[str] = set()
-    failures: list[tuple[str, str, int]] = []
-    for name in (file for given in names for file in _files_of(given)):
-        try:
-            run = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
-        except Failure as failure:
-            failures.append((name, failure.sentence, failure.exit_code))
-            continue
-        if run.id not in seen:
-            seen.add(run.id)
-            yield run
-    for name, sentence, _ in failures if seen else failures[1:]:
-        notify(f"{name} is left out: {sentence}")
-    if not seen:
-        raise Failure(*failures[0][1:])

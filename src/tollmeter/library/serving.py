@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run, open_two
 from tollmeter.model import Failure
-from tollmeter.report.gallery import numbers_of
+from tollmeter.report.numbers import numbers_of
 from tollmeter.report.run_verdict import called
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.journal import NAME, is_written

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import Level, Row, State, Toll
+from tollmeter.model import Index, Level, Row, State, Toll
 from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
 
 NON_TEMPORAL = "nt"
@@ -22,6 +22,7 @@ DASH = "–"
 MINUS = "−"
 
 ODD_BYTES = 1 << 16
+LISTED_TOLL = "system call"
 
 
 @dataclass(frozen=True)
@@ -331,3 +332,15 @@ def writes(mix: str) -> str:
     """The share of writes of a mix, in words."""
     share = share_of_writes(mix)
     return mix if share is None else f"{100 * share:.0f} % writes" + ", non-temporal" * (mix == NON_TEMPORAL)
+
+
+def numbers_of(index: Index) -> dict[str, str]:
+    """Returns the numbers that a list of machines or runs shows: memory's latency and read rate, and a system call;
+    empty if missing."""
+    memory = index.hierarchy[-1] if index.hierarchy else None
+    call = next((toll for toll in index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
+    return {
+        "load": str(of_level(memory).bare) if memory else "",
+        "read": str(reading_of_level(memory).bare) if memory else "",
+        "call": str(of_toll(call).bare) if call else "",
+    }  # fmt: skip

@@ -26,12 +26,12 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.files import plain, read_regular, write_whole
+from tollmeter.fleet import slurm
 from tollmeter.library.bundling import FAST, BundleRequest, bundled, planned_s
 from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.targets import slurm
 from tollmeter.targets.ssh import LOST, Connection, check_host
 from tollmeter.version import VERSION
 

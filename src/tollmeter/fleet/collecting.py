@@ -23,19 +23,19 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.files import own_folder, read_regular
-from tollmeter.judgement.fleet import FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet import slurm
+from tollmeter.fleet.jobs import JOURNALS, Submission, read_submission
+from tollmeter.fleet.judged import FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet.matrix import Fleet, HardwareName, is_dataset, read_fleet
 from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
-from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
 from tollmeter.library.limits import Bound
 from tollmeter.model import BEYOND, Failure, Machine
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of
 from tollmeter.store.capture import Capture, Kept, captured
-from tollmeter.store.fleet import Fleet, HardwareName, is_dataset, read_fleet
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.targets import slurm
 
 MEASURED = "measured"
 NOTHING = 6

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from math import expm1
 from pathlib import Path
 
-from tollmeter.judgement.fleet import LEAST_NODES, JudgedNode
+from tollmeter.fleet.collecting import judged_machines
+from tollmeter.fleet.judged import LEAST_NODES, JudgedNode
+from tollmeter.fleet.matrix import is_dataset
+from tollmeter.fleet.report import reasons_of
 from tollmeter.library.derive import add_to_dataset, open_run
-from tollmeter.library.fleet_collecting import judged_machines
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits
 from tollmeter.library.places import find_run
@@ -21,10 +23,8 @@ from tollmeter.numbers.each_cpu import MEANS as EACH_CPU
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.compared_rows import full_name
-from tollmeter.report.fleet import reasons_of
 from tollmeter.report.numbers import percent, quantity
 from tollmeter.store.export import machine_name
-from tollmeter.store.fleet import is_dataset
 
 SUITE = "health"
 PRECISION = "5%"

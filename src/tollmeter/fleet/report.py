@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
+from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.numbers import Figure, count, percent, quantity
 from tollmeter.report.page import rendered

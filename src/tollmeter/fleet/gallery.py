@@ -12,14 +12,21 @@ from typing import Any
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.files import own_folder, write_whole
-from tollmeter.model import Failure, Index, Toll
-from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
+from tollmeter.fleet.published import PublishedRun
+from tollmeter.model import Failure, Toll
+from tollmeter.report.numbers import (
+    Figure,
+    numbers_of,
+    of_level,
+    of_toll,
+    reading_of_level,
+    size,
+    size_of_level,
+)
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
-from tollmeter.store.published import PublishedRun
 
 FOLDER = "machines"
-LISTED_TOLL = "system call"
 _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
@@ -60,18 +67,6 @@ def _summary(published: PublishedRun) -> dict[str, Any]:
         "memory": str(size(machine.memory_bytes)), "kernel": machine.kernel, "hypervisor": machine.hypervisor or "",
         "day": run.started[:10], "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
         "verdict": run.verdict, "suite": run.suite, **numbers_of(published.index),
-    }  # fmt: skip
-
-
-def numbers_of(index: Index) -> dict[str, str]:
-    """Returns the numbers that a list of machines or runs shows: memory's latency and read rate, and a system call;
-    empty if missing."""
-    memory = index.hierarchy[-1] if index.hierarchy else None
-    call = next((toll for toll in index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
-    return {
-        "load": str(of_level(memory).bare) if memory else "",
-        "read": str(reading_of_level(memory).bare) if memory else "",
-        "call": str(of_toll(call).bare) if call else "",
     }  # fmt: skip
 
 
