@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from example_runs import healthy, with_index
 from made import row
 from tollmeter.findings import all_findings
+from tollmeter.fleet import health as judging
 from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus
-from tollmeter.library import health as judging
 from tollmeter.library.limits import read_limits
 from tollmeter.model import CoreKind, MemoryNode, Metric, Outcome, Point, Probe, Results, Sample, Topology, Value, Work
 from tollmeter.numbers.each_cpu import EachCpu, each_cpu
