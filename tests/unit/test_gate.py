@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
+import subprocess
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
@@ -320,6 +321,16 @@ def test_ktap_numbers_its_lines() -> None:
     assert lines[:2] == ["KTAP version 1", "1..3"] and len(lines) == 5
     assert lines[2].startswith("not ok 1 ") and lines[2].count("#") == 1
     assert lines[3] == "ok 2 fine" and lines[4].startswith("ok 3 unsure # SKIP ")
+
+
+def test_perl_s_reader_of_test_results_reads_ktap(tmp_path: Path) -> None:
+    prove = shutil.which("prove")
+    assert prove, "perl has it, which git needs"
+    (tmp_path / "out").write_text(ktap(CASES), encoding="utf-8")
+    ended = subprocess.run([prove, "-e", "cat", tmp_path / "out"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Tests: 3 Failed: 1" in ended.stdout and "1 skipped subtest: 1 okay" in ended.stdout
+    assert "Failed test:  1" in ended.stdout and "Parse errors" not in ended.stdout
 
 
 def test_annotations_are_ten_at_most_errors_first_and_one_line_each() -> None:

@@ -345,3 +345,42 @@ def test_a_size_smaller_than_lmbench_s_is_warned_of_in_its_words() -> None:
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     with pytest.raises(Failure, match=r"elder.*not an lmbench result file"):
         read_result(result_file(tmp_path, "cycles 1\n"))
+
+
+# ---- lmbench's own program ------------------------------------------------------------------------------------------
+
+RECORDED = ROOT / "tests/recordings/lmbench"
+
+
+def all_different() -> Index:
+    """Returns the run of the suite with another number in each row."""
+    told = full()
+    rows = (
+        msgspec.structs.replace(
+            row, median=(row.median or 0) * (1 + place / 1000) * (1e6 if "bandwidth" in row.probe else 1)
+        )
+        for place, row in enumerate(told.rows)
+    )
+    return msgspec.structs.replace(told, rows=tuple(rows))
+
+
+def test_getsummary_of_lmbench_reads_what_a_run_is_written_as() -> None:
+    """A changed suite or column needs a new recording: tests/recordings/README.md has the command."""
+    assert (RECORDED / "amd64/here.0").read_text(encoding="utf-8") == result_text(all_different())
+
+
+def test_the_summary_is_the_one_that_getsummary_prints() -> None:
+    """Less the last digit of `TCP conn`: getsummary rounds to five characters, and cuts the fifth."""
+    read = [read_result(RECORDED / f"amd64/{name}.0") for name in ("here", "elder")]
+    theirs = (RECORDED / "summary.txt").read_text(encoding="utf-8").splitlines()
+    ours = summary(index(), read).splitlines()
+    machines, own = ([line for line in text if line.startswith(("here ", "elder "))] for text in (theirs, ours))
+    assert len(machines) == 21
+    assert [line.replace("2.17", "2.16") for line in own[:21]] == machines
+    assert [line for line in theirs[4:] if line and line not in machines and line not in ours] == []
+
+
+def test_the_warnings_are_those_that_getsummary_writes() -> None:
+    written = (RECORDED / "warnings.txt").read_text(encoding="utf-8").splitlines()
+    asked = [f"amd64: {one}" for one in warnings((RECORDED / "amd64/here.0").read_text(encoding="utf-8"))]
+    assert asked == [line for line in written if "lat_mem_rand" not in line] != []

@@ -248,15 +248,6 @@ def test_other_programs_get_a_line_a_run(tmp_path: Path, capsysbinary: pytest.Ca
     assert capsysbinary.readouterr().out.decode().count("\n") == 10
 
 
-def test_otava_gets_a_number_in_every_cell(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    for number in range(6):
-        keep(tmp_path, number, [row(10.0 + number), row(5.0, name="b")] if number else [row(10.0)])
-    assert main(["history", "any.probe", "--runs", str(tmp_path), "--format", "otava-csv"]) == 0
-    head, *lines = csv.reader(io.StringIO(capsysbinary.readouterr().out.decode()))
-    assert head[:3] == ["time", "run", "kernel"] and len(head) == 4 and "," not in head[3]
-    assert [float(line[3]) for line in lines] == [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]
-
-
 def test_the_schedule_names_both_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--schedule"]) == 0
     out = capsys.readouterr().out

@@ -243,7 +243,7 @@ def print_results(results: Results, form: str, *, whole: bool = False, page: str
 
 # ---- history --------------------------------------------------------------------------------------------------------
 
-HISTORY_FORMATS = ("table", "json", "csv", "md", "otava-csv")
+HISTORY_FORMATS = ("table", "json", "csv", "md")
 NO_NUMBER = 6
 SCHEDULE = """# cron: a run each night at 03:17, and what changed (crontab -e)
 17 3 * * *  cd {folder} && {toll} run --quiet >/dev/null 2>&1; {toll} history
@@ -274,7 +274,7 @@ def history(
     runs: Annotated[
         list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or otava-csv")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="read the youngest N runs")] = 100,
     schedule: Annotated[
         bool, typer.Option("--schedule", help="print a cron line and a systemd timer for regular runs")
@@ -303,20 +303,11 @@ def history(
 
 
 def _write_history(series: Sequence[RowSeries], form: str) -> None:
-    from tollmeter.judgement.row_series import host_key
-    from tollmeter.report.history import lines, otava_lines
+    from tollmeter.report.history import lines
     from tollmeter.store.parquet import ParquetTable, Stretch
 
-    if form == "otava-csv":
-        machines = {host_key(row_series.machine) for row_series in series}
-        last = max(series, key=lambda row_series: row_series.readings[-1].source.started).machine
-        if len(machines) > 1:
-            print_notice(f"{len(machines)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
-        table = otava_lines([row_series for row_series in series if host_key(row_series.machine) == host_key(last)])
-    else:
-        table = list(lines(series))
-    made = ParquetTable(tuple(table[0]), [Stretch(line, {}) for line in table])
-    write(written(made, "csv" if form == "otava-csv" else form))
+    table = list(lines(series))
+    write(written(ParquetTable(tuple(table[0]), [Stretch(line, {}) for line in table]), form))
 
 
 # ---- list -----------------------------------------------------------------------------------------------------------

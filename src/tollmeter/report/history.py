@@ -221,21 +221,3 @@ def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
                 "verdict": step.change.verdict if step else "",
                 "differences": "; ".join(step.differences) if step else "",
             }  # fmt: skip
-
-
-def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
-    """A line for each run for Apache Otava, without missing cells: the runs of the longest series, and the series that
-    have all of them."""
-    longest = max(series, key=lambda row_series: len(row_series.readings))
-    columns: dict[str, dict[str, float]] = {}
-    for row_series in series:
-        values = {reading.source.name: _compared_value(row_series, reading) for reading in row_series.readings}
-        if all(reading.source.name in values for reading in longest.readings):
-            columns[named(row_series).replace(",", ";")] = values
-    return [
-        {
-            "time": source.started.isoformat(), "run": source.name, "kernel": source.machine.kernel,
-            **{name: values[source.name] for name, values in columns.items()},
-        }
-        for source in (reading.source for reading in longest.readings)
-    ]  # fmt: skip
