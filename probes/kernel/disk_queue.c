@@ -43,7 +43,8 @@ struct queue {
 static enum toll_status open_ring(struct toll_run *r) {
   struct queue *q = r->state;
   struct io_uring_params params = {0};
-  return io_ring_open(&q->ring, q->depth, &params) ? TOLL_OK : io_ring_refuse(r, errno);
+  if (!io_ring_open(&q->ring, q->depth, &params)) return io_ring_refuse(r, errno);
+  return io_ring_needs_reads(r, &q->ring);
 }
 
 static enum toll_status prepare(struct toll_run *r) {

@@ -33,6 +33,9 @@
 enum kind { CPUID, PORT, MMIO, HYPERCALL, RDTSC, RDTSCP, PAUSE, AMD_HYPERCALL };
 enum { DEBUG_PORT = 0x80, NO_HYPERCALL = 0xffff };
 
+/* A hypervisor may refuse the exit (TDX raises #VE), and a device may have no register behind its file. */
+#define SIGNALS "this instruction ends in a signal here"
+
 struct exits {
   enum kind kind;
   const volatile uint16_t *device;
@@ -130,8 +133,7 @@ static enum toll_status try_device(struct toll_run *r) {
   if (!exits->device && errno == ENODEV)
     return toll_skip(r, "there is no virtio device on PCI, and a read of another device may change it");
   if (!exits->device) return toll_skip(r, "no register of a virtio device can be mapped: %s", strerror(errno));
-  serve_first(exits);
-  return TOLL_OK;
+  return toll_guarded(serve_first, exits) ? toll_skip(r, "%s", SIGNALS) : TOLL_OK;
 }
 
 static enum toll_status try_hypercall(struct toll_run *r) {
@@ -152,7 +154,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (exits->kind == HYPERCALL) return try_hypercall(r);
   if (exits->kind == PORT && !may_read_port())
     return toll_skip(r, "ioperm of port 0x80 is refused: %s (it needs CAP_SYS_RAWIO)", strerror(errno));
-  return toll_guarded(serve_first, exits) ? toll_skip(r, "this instruction ends in a signal here") : TOLL_OK;
+  return toll_guarded(serve_first, exits) ? toll_skip(r, "%s", SIGNALS) : TOLL_OK;
 }
 
 static inline __attribute__((always_inline)) uint64_t strange_of(const struct exits *exits, uint64_t i,

@@ -102,6 +102,7 @@ static enum toll_status open_ring(struct toll_run *r) {
     params.sq_thread_idle = IDLE_MS;
   }
   if (!io_ring_open(&q->ring, q->depth, &params)) return io_ring_refuse(r, errno);
+  if (q->operation == READ && io_ring_needs_reads(r, &q->ring) != TOLL_OK) return toll_refused(r);
   if (q->polled && q->operation == READ && !(q->ring.features & IORING_FEAT_SQPOLL_NONFIXED))
     return toll_skip(r, "a thread that polls reads registered files alone before Linux 5.11");
   return q->operation == READ_FIXED ? register_both(r) : TOLL_OK;

@@ -91,6 +91,12 @@ static inline enum toll_status io_ring_refuse(struct toll_run *r, int error) {
   return toll_skip(r, "the system refused io_uring: %s", strerror(error));
 }
 
+/* For prepare: whether the kernel has IORING_OP_READ and IORING_OP_WRITE, which came with this feature (Linux 5.6). */
+static inline enum toll_status io_ring_needs_reads(struct toll_run *r, const struct io_ring *ring) {
+  if (ring->features & IORING_FEAT_RW_CUR_POS) return TOLL_OK;
+  return toll_skip(r, "before Linux 5.6 io_uring has reads and writes by vectors alone");
+}
+
 /* The place of the next request but `ahead`. */
 static inline struct io_uring_sqe *io_ring_place(struct io_ring *ring, uint32_t ahead) {
   return &ring->requests[(atomic_load_explicit(ring->request_tail, memory_order_relaxed) + ahead) & ring->request_mask];

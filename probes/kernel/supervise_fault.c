@@ -61,6 +61,7 @@ static struct {
   size_t page_bytes;
   char *start, *source; /* of the program's pages, and of those that are copied or moved there */
   volatile uint64_t served;
+  volatile int refused; /* why the kernel took no page from the pager, or 0 */
 } pager;
 
 /* ---- giving a page ---- */
@@ -69,25 +70,36 @@ static char *page_of(uintptr_t address) {
   return (char *)(address & ~(uintptr_t)(pager.page_bytes - 1));
 }
 
+/* The kernel refuses while a page is in use elsewhere, as by compaction, and then asks for another try. */
+static bool ask(unsigned long request, void *what) {
+  enum { MOST_TRIES = 1000 };
+  for (unsigned tries = 0; tries < MOST_TRIES; tries++) {
+    if (ioctl(pager.file, request, what) == 0) return true;
+    if (errno != EAGAIN && errno != EBUSY) break;
+  }
+  pager.refused = errno;
+  return false;
+}
+
 static bool give_zeros(char *page) {
   struct uffdio_zeropage zeros = {.range = {(uintptr_t)page, pager.page_bytes}};
-  return ioctl(pager.file, UFFDIO_ZEROPAGE, &zeros) == 0;
+  return ask(UFFDIO_ZEROPAGE, &zeros);
 }
 
 static bool give_copy(char *page) {
   struct uffdio_copy copy = {.dst = (uintptr_t)page, .src = (uintptr_t)pager.source, .len = pager.page_bytes};
-  return ioctl(pager.file, UFFDIO_COPY, &copy) == 0;
+  return ask(UFFDIO_COPY, &copy);
 }
 
 static bool give_own(char *page) {
   const uintptr_t own = (uintptr_t)(pager.source + (page - pager.start));
   struct uffdio_move move = {.dst = (uintptr_t)page, .src = own, .len = pager.page_bytes};
-  return ioctl(pager.file, UFFDIO_MOVE, &move) == 0;
+  return ask(UFFDIO_MOVE, &move);
 }
 
 static bool protect(char *start, size_t bytes, uint64_t mode) {
   struct uffdio_writeprotect range = {.range = {(uintptr_t)start, bytes}, .mode = mode};
-  return ioctl(pager.file, UFFDIO_WRITEPROTECT, &range) == 0;
+  return ask(UFFDIO_WRITEPROTECT, &range);
 }
 
 static bool answer(const struct uffd_msg *message) {
@@ -200,7 +212,10 @@ static void serve(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) {
     struct uffd_msg message;
     if (read(pager.file, &message, sizeof message) != (ssize_t)sizeof message) return;
-    if (answer(&message)) paged->served++;
+    if (answer(&message))
+      paged->served++;
+    else
+      give_zeros(page_of((uintptr_t)message.arg.pagefault.address)); /* the program would sleep for ever */
   }
 }
 
@@ -217,6 +232,7 @@ static enum toll_status check(struct toll_run *r) {
   if (paged->refused) return toll_skip(r, "the system takes no pages back: %s", strerror(paged->refused));
   const uint64_t served = pager.by >= USERFAULT ? paged->served : pager.served;
   const char second = pager.by >= USERFAULT_COPY ? GIVEN : 0;
+  if (pager.refused) return toll_skip(r, "the kernel takes no page from the pager: %s", strerror(pager.refused));
   if (pager.by != KERNEL && served != paged->asked)
     return toll_wrong(r, "%llu of %llu touches were served by the pager", (unsigned long long)served,
                       (unsigned long long)paged->asked);

@@ -7,6 +7,7 @@ import itertools
 import os
 import platform
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -158,7 +159,7 @@ BREAKS = (
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
     ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "user_notification"}),
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
-    ("kernel/supervise_fault.c", "UFFDIO_MOVE, &move) == 0;", "UFFDIO_MOVE, &move);", {"by": "userfault_move"}),
+    ("kernel/supervise_fault.c", "      paged->served++;", "      paged->served += 2;", {"by": "userfault_move"}),
     (
         "kernel/supervise_fault.c",
         ".src = (uintptr_t)pager.source,",
@@ -919,6 +920,63 @@ def test_a_file_whose_reads_may_block_and_a_lone_cpu_are_said(own_abi_name: str)
     assert "may block a read" in str(blocked.reason) and "needs a CPU beside" in str(alone.reason)
     plain = outcome_of(own_abi_name, "kernel.io_ring", "--folder=/dev/shm", "--samples=1", "operation=pread")
     assert plain.status == "ok", plain.reason
+
+
+def outcome_of_traced(abi: str, probe: str, injected: str, *words: str) -> Outcome:
+    """The outcome of a visit whose system calls strace changes."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    kind = injected.partition(":")[0]
+    traced = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={kind}", "-e", f"inject={injected}"]
+    done = subprocess.run(
+        [*traced, executable(abi, probe), *visiting.options(1), *words], capture_output=True, check=True, timeout=LONG_S
+    )
+    return outcome(done.stdout)
+
+
+@pytest.mark.parametrize("by", ["userfault", "userfault_copy", "userfault_move", "userfault_write_protect"])
+def test_a_pager_whose_page_is_in_use_asks_again(own_abi_name: str, by: str) -> None:
+    """The first two requests open the pager; then every second one is refused."""
+    if (reason := outcome_of(own_abi_name, "kernel.supervise_fault", "--samples=1", f"by={by}").reason) is not None:
+        pytest.skip(reason)
+    done = outcome_of_traced(own_abi_name, "kernel.supervise_fault", "ioctl:error=EAGAIN:when=3+2", f"by={by}")
+    assert done.status == "ok", done.reason
+
+
+@pytest.mark.parametrize("probe", ["disk_queue act=read", "io_ring operation=read polled=no"])
+def test_a_kernel_whose_ring_has_no_plain_reads_is_a_reason(own_abi_name: str, probe: str, tmp_path: Path) -> None:
+    """The answer of Linux 5.1 to 5.5: no features after the sizes of both rings and three other words."""
+    name, *words = probe.split()
+    words += ["depth=4", f"--folder={tmp_path}"]
+    if (reason := outcome_of(own_abi_name, f"kernel.{name}", "--samples=1", *words).reason) is not None:
+        pytest.skip(reason)
+    answer = struct.pack("=6I", 4, 8, 0, 0, 0, 0).hex()
+    done = outcome_of_traced(own_abi_name, f"kernel.{name}", f"io_uring_setup:poke_exit=@arg2={answer}", *words)
+    assert done.status == "unsupported" and "Linux 5.6" in str(done.reason)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a folder in place of the system's devices")
+def test_a_device_without_a_register_behind_its_file_is_a_reason(own_abi_name: str, tmp_path: Path) -> None:
+    """A read beyond the end of the mapped file ends in SIGBUS."""
+    device = tmp_path / "0000:00:01.0"
+    device.mkdir()
+    space = bytearray(256)
+    space[0:2], space[0x34] = struct.pack("<H", 0x1AF4), 0x40
+    space[0x40:0x44] = bytes((9, 0, 16, 1))
+    (device / "config").write_bytes(space)
+    (device / "resource0").touch()
+    devices = Path("/sys/bus/pci/devices")
+    if not devices.is_dir():
+        pytest.skip("this system has no PCI")
+    script = 'mount --bind "$0" "$1" || exit 9; shift; exec "$@"'
+    probe = [executable(own_abi_name, "kernel.guest_exit"), *visiting.options(1), "kind=mmio"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, tmp_path, devices, *probe], capture_output=True, check=False
+    )
+    if done.returncode == 9 or b"unshare" in done.stderr:
+        pytest.skip(done.stderr.decode())
+    told = outcome(done.stdout)
+    assert told.status == "unsupported" and "signal" in str(told.reason), told.reason
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="lowers a limit that binds other users alone")
