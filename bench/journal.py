@@ -42,8 +42,8 @@ def later(line: RecordLine, number: int, turn: int, rounds: int, rng: random.Ran
     told.pop("c")
     if line.kind == "visit":
         told["visit"], told["round"] = number, told["round"] + turn * rounds
-    if line.kind != "witness":
-        told["at_ns"] = told.get("at_ns", 0) + turn * LATER_NS
+    if "at_ns" in told:  # a visit that was never begun has none
+        told["at_ns"] += turn * LATER_NS
     for batches in {"body", "control"} & told.keys():
         told[batches] = [int(ns * rng.uniform(0.99, 1.0)) for ns in told[batches]]
     for rate in {"control_hz", "width_hz", "width_between_hz"} & told.keys():
@@ -69,7 +69,8 @@ def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes
 def make(run: Path, out: Path, size: int) -> None:
     """A run folder of that many bytes."""
     every = [stream.lines for stream in streams(run)]
-    visits = [lines for lines in every if lines[0].kind == "visit"]
+    # What the end of a run cuts short stands at its end.
+    visits = [lines for lines in every if lines[0].kind == "visit" and not any(line.kind == "fail" for line in lines)]
     out.mkdir(parents=True)
     request = (run / "run.toml").read_text(encoding="utf-8")
     asked = re.sub("(?m)^(planned_s|budget_seconds) = .*", "", request)
