@@ -76,6 +76,21 @@ def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int,
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
 
+@pytest.mark.parametrize(("waited_ns", "pauses", "rules"), [(10**6, True, 0), (0, True, 1), (10**6, False, 1)])
+def test_a_wait_is_not_seen_among_the_pauses_of_a_probe(
+    tmp_path: Path, waited_ns: int, pauses: bool, rules: int
+) -> None:
+    def plant(told: list[Stream]) -> None:
+        for probe in of("probe", told[0]):
+            probe["pauses"] = pauses
+        for stream in visits(told)[5::5]:
+            for witness in [*of("witness", stream)][6:7]:
+                witness["width_before_hz"] += 1000
+            stream.insert(-1, {"k": "aside", "waited_ns": waited_ns})
+
+    assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
+
+
 @pytest.mark.parametrize(("every", "word"), [(0, "quiet"), (20, "busy")])
 def test_a_run_is_not_called_quiet_in_which_a_finding_names_a_disturbance(
     tmp_path: Path, every: int, word: str

@@ -627,8 +627,10 @@ def _unchained(some: TimedSamples) -> Mask:
 
 
 def _chained(_: Recorded, timed: TimedVisits) -> Places:
-    """Where most visits are so, the runtime of that run took readings of their own."""
-    odd = timed.numbers["unchained"]
+    """Where most visits are so, the runtime of that run took readings of their own. Between the samples of a probe that
+    pauses its timer lie milliseconds, among which those of a wait are not seen."""
+    has_hidden_wait = timed.numbers["has_waited"] & (timed.numbers["is_plain"] == 0)
+    odd = timed.numbers["unchained"] & ~has_hidden_wait
     return timed.where(odd & (2 * np.count_nonzero(odd) < len(odd)), READINGS_JOIN)
 
 
