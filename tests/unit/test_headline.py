@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -10,9 +12,10 @@ import answers
 import example_runs
 from example_runs import with_run
 from screens import screens
-from tollmeter.model import Opposed, Results
+from tollmeter.model import Opposed, Point, Results
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
 from tollmeter.report.numbers import in_a_sentence, of_row
+from tollmeter.report.page import render
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")
 
@@ -38,6 +41,38 @@ def test_a_run_of_several_points_begins_with_the_least_and_the_greatest() -> Non
     results = of("memory.parallelism", points=5)
     rows = sorted(results.index.rows, key=lambda row: row.median or 0.0)
     assert all(in_a_sentence(of_row(end)) in headline(results) for end in (rows[0], rows[-1]))
+
+
+def test_beside_a_system_call_an_unknown_probe_has_its_number_too() -> None:
+    results = of(UNKNOWN[0])
+    known = example_runs.healthy(("x86_64",))
+    (toll,) = [toll for toll in known.index.tolls if toll.typical and toll.probe == "kernel.enter_syscall"][:1]
+    both = example_runs.with_index(results, tolls=(toll,))
+    assert headline(both).startswith("A system call takes ") and headline(both).endswith(headline(results))
+    entry = next(row for row in known.index.rows if row.probe == toll.probe)
+    alone = example_runs.with_rows(example_runs.with_index(results, tolls=(toll,)), [entry])
+    assert toll.probe not in headline(alone)
+
+
+def charts_of(page: str) -> list[str]:
+    return re.findall(r'<(?:figure id="chart-|h2 id=")([\w-]+)', page)
+
+
+def test_a_page_of_one_probe_opens_with_its_chart_and_shows_it_once() -> None:
+    page = render(of("memory.parallelism", points=5))
+    assert charts_of(page)[0] == "parallelism" and charts_of(page).count("parallelism") == 1
+    assert page.index('id="chart-parallelism"') < page.index('id="findings"') < page.index('id="families"')
+    assert 'id="chart-parallelism"' not in render(of(*UNKNOWN, points=5)).partition('id="findings"')[0]
+
+
+def test_a_page_of_one_point_opens_with_its_samples() -> None:
+    results = of("alignment.access")
+    (row,) = results.index.rows
+    point = Point(probe=row.probe, abi=row.abi, target=row.target, parameters=tuple(row.parameters.items()))
+    visits = tuple(msgspec.structs.replace(told, point=point) for told in results.outcomes[:4])
+    results = msgspec.structs.replace(results, outcomes=visits)
+    assert charts_of(render(results))[0] == "distribution"
+    assert "distribution" not in charts_of(render(example_runs.with_rows(results, [row] * 4)))
 
 
 def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:

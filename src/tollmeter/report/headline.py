@@ -5,9 +5,10 @@ A finding is a problem by its severity: a note is none."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
-from tollmeter.model import Opposed, Results
+from tollmeter.model import Opposed, Probe, Results, Row
 from tollmeter.numbers.meanings import native
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
@@ -37,11 +38,16 @@ def _answer(results: Results) -> str:
         return f"{of_one_ratio(results)}."
     if bills := bill_sentence(results.index.rows, results.probes):
         return bills
-    return advice[0].best if advice else tables.answer(results) or of_few_probes(results)
+    if advice:
+        return advice[0].best
+    known = tables.answer(results)
+    parts = (tables.upper("; ".join(known.values())), "; ".join(of_few_probes(results, known)))
+    return " ".join(f"{part}." for part in parts if part)
 
 
-def of_few_probes(results: Results) -> str:
-    """The first metric of each of a few probes. Empty for a study or a comparison, which have their own answer."""
+def of_few_probes(results: Results, known: Container[str] = ()) -> list[str]:
+    """Returns the first metric of each of a few probes in words, except of probes with a metric of a known meaning.
+    Empty for a study or a comparison, which have their own answer."""
     is_compared = (
         results.index.opposed or results.index.run.uncompared or (results.suite is not None and results.suite.published)
     )
@@ -49,21 +55,21 @@ def of_few_probes(results: Results) -> str:
     rows = [row for row in own if row.status == "ok" and row.median is not None]
     probes = {row.probe: results.probes[row.probe] for row in rows if row.probe in results.probes}
     if is_compared or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
-        return ""
-    parts = []
-    for name, probe in probes.items():
-        measured = {row.metric for row in rows if row.probe == name}
-        metric = next(metric for metric in probe.metrics if metric.name in measured)
-        of_metric = [row for row in rows if row.probe == name and row.metric == metric.name]
-        of_metric.sort(key=lambda row: row.median or 0.0)
-        ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
-        points = f" at {len(of_metric)} points" if len(of_metric) > 1 else ""
-        if metric.unit in RATES and of_metric[0].clock == "instructions":  # where no second passes that a rate is of
-            of_one = RATES[metric.unit][0].removesuffix("s")
-            parts.append(f"{name} executes {' to '.join(ends)}{points} for one {of_one}")
-        else:
-            parts.append(f"{name} measures {' to '.join(ends)}{points}: {metric.summary}")
-    return f"{'; '.join(parts)}." if parts else ""
+        return []
+    unknown = (name for name, probe in probes.items() if not any(metric.means in known for metric in probe.metrics))
+    return [_of_probe(probes[name], [row for row in rows if row.probe == name]) for name in unknown]
+
+
+def _of_probe(probe: Probe, rows: list[Row]) -> str:
+    """Returns the values of the first metric that has any, in the words of its summary."""
+    metric = next(metric for metric in probe.metrics if any(row.metric == metric.name for row in rows))
+    of_metric = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
+    ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
+    points = f" at {len(of_metric)} points" if len(of_metric) > 1 else ""
+    if metric.unit in RATES and of_metric[0].clock == "instructions":  # where no second passes that a rate is of
+        of_one = RATES[metric.unit][0].removesuffix("s")
+        return f"{rows[0].probe} executes {' to '.join(ends)}{points} for one {of_one}"
+    return f"{rows[0].probe} measures {' to '.join(ends)}{points}: {metric.summary}"
 
 
 # ---- problems -------------------------------------------------------------------------------------------------------

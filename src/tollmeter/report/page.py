@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from tollmeter.notices import notify
 from tollmeter.report import chart_style, machine_tables, numbers, programs, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
-from tollmeter.report.headline import below_the_headline, headline, problems
+from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, problems
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
 from tollmeter.report.microarchitecture import published_latencies
@@ -122,10 +123,14 @@ def island(data: Mapping[str, Any]) -> str:
 
 def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     discarded = tables.discarded(results)
-    probes, memory = dossiers(results, drawn, discarded), tables.memory_table(results)
-    index = results.index
+    memory, index = tables.memory_table(results), results.index
+    of_answer = [*(BESIDE_MEMORY if memory else ()), *BESIDE_SCALING]
+    opening = _opening(results, drawn, of_answer)
+    drawn = [replace(chart, general=True) if chart.name in opening else chart for chart in drawn]
+    probes = dossiers(results, drawn, discarded)
     unfinished = "" if index.run.verdict == "interrupted" else tables.unfinished(results)
-    folded = [chart for chart in drawn if chart.general and not chart.name.startswith(REDRAWN)
+    others = [chart for chart in drawn if chart.name not in opening]
+    folded = [chart for chart in others if chart.general and not chart.name.startswith(REDRAWN)
               and chart.name not in (*BESIDE_MEMORY, *BESIDE_SCALING, *FEATURED)]  # fmt: skip
     verdict = run_verdict.verdict(results)
     worth = {
@@ -169,8 +174,9 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
             (finding, [tables.evidence(item, results) for item in finding.evidence], chart_of(finding, drawn))
             for finding in tables.findings(results)
         ],
+        "opening": [chart for chart in drawn if chart.name in opening],
         "first": [chart for chart in drawn if memory and chart.name in BESIDE_MEMORY],
-        "charts": [chart for chart in drawn if chart.name in (FEATURED if memory else (*BESIDE_MEMORY, *FEATURED))],
+        "charts": [chart for chart in others if chart.name in (FEATURED if memory else (*BESIDE_MEMORY, *FEATURED))],
         "probes": probes,
         "families": families(probes, folded, own_groups(results)),
         "command": command(results),
@@ -180,6 +186,16 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "nodes": machine_tables.node_table(index.machine),
         "limits": machine_tables.limits(index.machine),
     }
+
+
+def _opening(results: Results, drawn: Sequence[Chart], of_answer: Sequence[str]) -> list[str]:
+    """Returns the names of the charts that follow the first sentence: of a run of a few probes the first chart of each,
+    unless it is among those of the answer. A study's charts are with its claims."""
+    probes = {row.probe for row in results.index.rows}
+    if len(probes) > FEW_PROBES or (results.suite and results.suite.published):
+        return []
+    first = (next((chart.name for chart in drawn if probe in chart.probes), None) for probe in sorted(probes))
+    return [name for name in dict.fromkeys(first) if name is not None and name not in of_answer]
 
 
 def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:

@@ -328,19 +328,20 @@ def evidence(item: Evidence, results: Results) -> str:
     return " ".join(filter(None, (f"{what}:", value, unit)))
 
 
-def answer(results: Results) -> str:
-    """The run in one sentence: the ends of the hierarchy and of the toll table. Empty if there is neither."""
+def answer(results: Results) -> dict[str, str]:
+    """Returns the ends of the hierarchy and of the toll table in words, by the meaning of the rows that they are of."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
-    parts = []
+    parts = {}
     if len(levels) > 1:
         near, far = (f"{in_a_sentence(of_level(level))} from {level.level}" for level in (levels[0], levels[-1]))
-        parts.append(f"a load takes {near} and {far}")
+        parts["latency-of-size"] = f"a load takes {near} and {far}"
     paid = {
         meaning(toll, results.probes): toll for toll in reversed(results.index.tolls) if toll.typical and toll.value
     }
     named = (("entry", "a system call"), ("switch", "a process switch"))
-    parts += [f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid]
-    return upper(f"{'; '.join(parts)}.") if parts else ""
+    return parts | {
+        means: f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid
+    }
 
 
 def upper(sentence: str) -> str:

@@ -142,7 +142,8 @@ MEANINGS = ("entry", "price-of-fault", "trap", "switch")
 
 
 def distribution(bench: Bench) -> Iterator[Chart]:
-    """Yields the distribution of the best known boundary that was measured; drawn once, for the machine itself."""
+    """Yields the distribution of the best known boundary that was measured, or of the only probe if it has no other
+    chart; drawn once, for the machine itself."""
     name, row = _chosen(bench) if bench.is_the_machine else ("", None)
     data = _distribution_samples(bench, row) if row else []
     if row is None or len(data) < LEAST_SAMPLES:
@@ -166,7 +167,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         "What is a median made of, and does it have more than one state?",
         (meaning(row, bench.results.probes) or "",),
     )
-    caption = f"{name[:1].upper()}{name[1:]} costs {of_row(row)}{beside}; single samples lie from {low} to {high}."
+    caption = f"The median is {of_row(row)}{beside}; single samples lie from {low} to {high}."
     yield subject.chart(marks.finished(points, 260), [row], caption)
 
 
@@ -181,7 +182,16 @@ def _chosen(bench: Bench) -> tuple[str, Row | None]:
             is_typical = row.unit == "ns" and any(toll.typical for toll in named)
             if is_typical and meaning(row, bench.results.probes) == means:
                 return named[0].toll, row
-    return "", None
+    return _of_only_probe(bench)
+
+
+def _of_only_probe(bench: Bench) -> tuple[str, Row | None]:
+    """The first row of the only probe, with its name; none if the probe has points enough for a chart of its own."""
+    timed = [row for row in bench.own(bench.rows) if row.unit == "ns"]
+    of_metric = [row for row in timed if row.metric == timed[0].metric]
+    if len({row.probe for row in bench.rows}) != 1 or not 0 < len(of_metric) < LEAST_SAMPLES:
+        return "", None
+    return timed[0].probe, timed[0]
 
 
 def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
