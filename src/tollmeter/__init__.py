@@ -13,7 +13,7 @@ from tollmeter.version import VERSION
 if TYPE_CHECKING:
     from tollmeter.experiment.precision import Estimate
     from tollmeter.judgement.compare import Change, Comparison, Refusal
-    from tollmeter.library.measured_run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
+    from tollmeter.library.measured_run import Run, RunComparison, compare, derive, measure, open  # noqa: A004  that is what it does
     from tollmeter.model import *
 
 __version__ = VERSION
@@ -25,15 +25,15 @@ __all__ = [
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
     "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
     "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Results", "Role", "Row",
-    "RowOf", "Run", "RunInfo", "Sample", "Select", "Setting", "Share", "State", "Study", "StudyFigure", "Suite",
-    "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
-    "measure", "open",
+    "RowOf", "Run", "RunComparison", "RunInfo", "Sample", "Select", "Setting", "Share", "State", "Study", "StudyFigure",
+    "Suite", "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare",
+    "derive", "measure", "open",
 ]  # fmt: skip
 
 _HOMES = {
     **dict.fromkeys(__all__, "tollmeter.model"),
     **dict.fromkeys(("Change", "Comparison", "Refusal"), "tollmeter.judgement.compare"),
-    **dict.fromkeys(("Run", "compare", "derive", "measure", "open"), "tollmeter.library.measured_run"),
+    **dict.fromkeys(("Run", "RunComparison", "compare", "derive", "measure", "open"), "tollmeter.library.measured_run"),
     "Estimate": "tollmeter.experiment.precision",
 }
 """The module of each public name; a module is imported when a name of it is first used."""

@@ -18,7 +18,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+import made
 import tollmeter
+from tollmeter.library.measured_run import _with_parameters as with_parameters
 from tollmeter.report import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +31,9 @@ PUBLIC = {
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
     "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
     "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Results", "Role", "Row",
-    "RowOf", "Run", "RunInfo", "Sample", "Select", "Setting", "Share", "State", "Study", "StudyFigure", "Suite",
-    "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
-    "measure", "open",
+    "RowOf", "Run", "RunComparison", "RunInfo", "Sample", "Select", "Setting", "Share", "State", "Study", "StudyFigure",
+    "Suite", "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare",
+    "derive", "measure", "open",
 }  # fmt: skip
 
 
@@ -157,6 +159,60 @@ def test_a_run_of_any_size_and_text_shows_under_50_kb_and_no_markup(folder: Path
     assert 10_000 < len(shown.encode()) < 50_000
     assert "<script" not in shown
     assert "of 1000 rows" in shown
+
+
+def test_a_record_shows_its_fields_that_have_a_value_and_no_markup(folder: Path) -> None:
+    row = replace(tollmeter.open(folder).rows[0], reason="<b>", relation=None, states=())
+    shown = row._repr_html_()
+    assert "<caption>Row<" in shown and "<th>probe</th><td>kernel." in shown and "&lt;b&gt;" in shown
+    assert "<th>relation<" not in shown and "<th>states<" not in shown
+    index = tollmeter.open(folder).index._repr_html_()
+    assert f"<th>rows</th><td>{len(tollmeter.open(folder).rows)} items<" in index
+
+
+def slower(folder: Path) -> tollmeter.RunComparison:
+    """Compares a run of two rows with one whose first row takes twice as long."""
+    run = tollmeter.open(folder)
+    sides = (
+        tuple(made.row(ns, of=name, parameters={"size": size}) for name, ns, size in (("a.b", first, 4), ("c.d", 7, 8)))
+        for first in (100, 200)
+    )
+    return tollmeter.compare(*(tollmeter.Run(folder, replace(run.index, rows=rows)) for rows in sides))
+
+
+def test_a_comparison_shows_its_changes_first_and_is_a_table_with_a_column_for_each_parameter(folder: Path) -> None:
+    comparison = slower(folder)
+    (changed,) = [change for change in comparison.changes if change.verdict not in ("same", "cannot tell")]
+    lines = comparison._repr_html_().split("<tr>")
+    assert changed.new.probe in lines[2] and len(lines) == 2 + len(comparison.changes)
+    columns, table = comparison._table()
+    line = next(line for line in table if line["verdict"] == changed.verdict)
+    assert line["new"] == 2 * line["old"] and line["ratio"] == pytest.approx(2)
+    assert {**changed.new.parameters}.items() <= {**line}.items() and {*changed.new.parameters} <= {*columns}
+
+
+def test_a_parameter_of_a_columns_name_has_a_column_of_its_own(folder: Path) -> None:
+    run = tollmeter.open(folder)
+    row = replace(run.rows[0], parameters={"state": "far", "size": 4})
+    same = tollmeter.Run(folder, replace(run.index, rows=(row,)))
+    columns, (line,) = with_parameters(*same._table("rows"))
+    assert (line["parameter_state"], line["size"], line["state"]) == ("far", 4, row.state)
+    assert columns[-2:] == ["parameter_state", "size"]
+
+
+def test_a_value_is_the_median_and_is_never_missing(folder: Path) -> None:
+    run = tollmeter.open(folder)
+    assert all(row.value == row.median for row in run.rows if row.status == "ok")
+    with pytest.raises(tollmeter.Failure, match=r"kernel\.enter_gate gate=vdso .* has no value: "):
+        _ = run.row("kernel.enter_gate", gate="vdso").value
+
+
+def test_the_page_has_each_field_of_a_row() -> None:
+    page = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+    listed = page.partition("## Fields of a row\n")[2].partition("\n## ")[0]
+    rows = [line for line in listed.splitlines() if line.startswith("| `")]
+    named = [name for line in rows for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+    assert sorted(named) == sorted([*tollmeter.Row.__struct_fields__, "value"])
 
 
 def test_where_no_page_can_be_written_the_command_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,50 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class RunComparison(Comparison, frozen=True):
+    """A comparison of two runs that a notebook shows, and that becomes a data frame."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a line for each change, with a column for each parameter. old, new: medians in `unit`; ratio, low,
+        high: new over old. Raises Failure (5) if pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise _needs("pandas", "to_pandas") from error
+        columns, lines = self._table()
+        return pd.DataFrame.from_records(lines, columns=columns)
+
+    def _table(self) -> tuple[list[str], list[dict[str, Any]]]:
+        lines = [
+            {
+                "probe": change.new.probe, "abi": change.new.abi, "target": change.new.target,
+                "metric": change.new.metric, "parameters": change.new.parameters, "unit": change.new.unit,
+                "old": change.old.median, "new": change.new.median, "ratio": change.ratio.value,
+                "low": change.ratio.low, "high": change.ratio.high, "verdict": change.verdict, "cause": change.cause,
+            } for change in self.changes
+        ]  # fmt: skip
+        return _with_parameters(list(lines[0]) if lines else [], lines)
+
+    def _repr_html_(self) -> str:
+        from tollmeter.report import notebook
+
+        return notebook.comparison(self)
+
+
+def _with_parameters(columns: list[str], lines: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Returns columns and lines with a column for each parameter: of its name, or `parameter_NAME` if that is taken."""
+
+    def own(line: dict[str, Any]) -> dict[str, Value]:
+        named = line.get("parameters") or {}
+        parameters: dict[str, Value] = msgspec.json.decode(named) if isinstance(named, str) else named
+        return {f"parameter_{name}" if name in columns else name: value for name, value in parameters.items()}
+
+    added = [own(line) for line in lines]
+    return [*columns, *dict.fromkeys(name for each in added for name in each)], [
+        line | each for line, each in zip(lines, added, strict=True)
+    ]
+
+
 class Run:
     """A read-only run folder. All its values are immutable, and derived from its journal."""
 
@@ -97,12 +141,13 @@ class Run:
         return msgspec.json.encode(self.index)
 
     def to_pandas(self, what: str = "rows") -> pd.DataFrame:
-        """Returns a table of `toll export --what` as a data frame. Raises Failure (5) if pandas is not installed."""
+        """Returns a table of `toll export --what` as a data frame, with a column for each parameter of a row. Raises
+        Failure (5) if pandas is not installed."""
         try:
             import pandas as pd
         except ImportError as error:
             raise _needs("pandas", "to_pandas") from error
-        columns, lines = self._table(what)
+        columns, lines = _with_parameters(*self._table(what))
         return pd.DataFrame.from_records(lines, columns=columns)
 
     def to_arrow(self, what: str = "rows") -> pa.Table:
@@ -209,11 +254,11 @@ def measure(
 
 def compare(
     old: Run | str | Path, new: Run | str | Path, least: float = LEAST_CHANGE, *, machines: bool = False
-) -> Comparison:
+) -> RunComparison:
     """Compares all rows that have a number in both runs. least: relative change that matters, 0.01 is 1 %. machines:
     two machines are compared, in time and not in cycles, and no change has a cause."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
-    return compared(before.index, after.index, least, machines=machines)
+    return RunComparison(**msgspec.structs.asdict(compared(before.index, after.index, least, machines=machines)))
 
 
 # ---- one row --------------------------------------------------------------------------------------------------------

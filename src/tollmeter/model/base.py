@@ -5,6 +5,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
+from html import escape
 from typing import Annotated, Literal
 
 import msgspec
@@ -64,6 +65,8 @@ BEYOND = "beyond"
 """Of a run that a value beyond its limit has ended."""
 STOPPED = ("interrupted", "measuring")
 """The last word of a journal whose run was stopped before its end."""
+_MOST_ITEMS, _MOST_CHARACTERS = 10, 80
+"""Of a cell in a notebook, which keeps every output."""
 LEAST_CHANGE = 0.01
 """The smallest change between runs that is reported by default, as a share."""
 
@@ -81,3 +84,21 @@ class Failure(Exception):
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """Base of all records: immutable, compared by value, and tolerant of unknown keys of a newer version."""
+
+    def _repr_html_(self) -> str:
+        """Returns a table of the fields that have a value, for a notebook."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        lines = (f"<tr><th>{name}</th><td>{escape(_cell(value))}</td></tr>" for name, value in fields if _is_set(value))
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(lines)}</table>"
+
+
+def _is_set(value: object) -> bool:
+    return value is not None and value not in ("", (), {})
+
+
+def _cell(value: object) -> str:
+    """Returns the text of a value; of many items, or of records, their number."""
+    if isinstance(value, tuple | dict) and (len(value) > _MOST_ITEMS or any(isinstance(one, Record) for one in value)):
+        return f"{len(value)} items"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

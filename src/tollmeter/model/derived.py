@@ -13,6 +13,7 @@ from tollmeter.model.base import (
     ClaimVerdict,
     Clock,
     EventSource,
+    Failure,
     InferenceKind,
     OpposedVerdict,
     PlaceRelation,
@@ -101,6 +102,14 @@ class Row(Record, frozen=True):
     runs_sd: float = 0.0
     shares: str = ""
     counters: dict[str, EventRate] = {}
+
+    @property
+    def value(self) -> float:
+        """Returns the median. Raises Failure (1), with the row's reason, unless its status is ok."""
+        if self.status != "ok" or self.median is None:
+            parameters = "".join(f" {name}={value}" for name, value in self.parameters.items())
+            raise Failure(f"{self.probe}{parameters} {self.metric} has no value: {self.reason or self.status}", 1)
+        return self.median
 
 
 class Level(Record, frozen=True):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in a notebook's output cell: a short table and a link to the page. Its size is bounded, since a saved notebook
-keeps every output."""
+"""A run or a comparison in a notebook's output cell: a short table, of a run with a link to its page. Its size is
+bounded, since a saved notebook keeps every output."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from tollmeter.judgement.compare import Comparison, Verdict
 from tollmeter.model import Index, Row
+from tollmeter.report.compared_rows import ratio, verdict
 from tollmeter.report.numbers import of_row
 from tollmeter.report.text_layout import clean
 
 MOST_BYTES, MOST_ROWS = 40_000, 100
 _MOST_CHARACTERS = 80
 _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
+_ORDER: tuple[Verdict, ...] = ("slower", "faster", "differs", "cannot tell", "same")
 
 
 def table(index: Index, link: str | None, command: str) -> str:
     """Returns HTML. link: to the page, None without one; command: the command that writes one."""
     run = index.run
     head = f"{run.suite}, {run.started}, {run.settled} of {run.points} points converged, verdict: {run.verdict}"
-    lines = [_line("td", _cells(row)) for row in _chosen(index.rows)]
-    sizes = accumulate(len(line.encode()) for line in lines)
-    shown = [line for line, total in zip(lines, sizes, strict=True) if total <= MOST_BYTES]
+    shown = _within_bytes(_line("td", _cells(row)) for row in _chosen(index.rows))
     page = (
         f'<a href="{_text(link)}">the page of the run</a>' if link else f"<code>{_text(command)}</code> writes the page"
     )
@@ -32,6 +33,30 @@ def table(index: Index, link: str | None, command: str) -> str:
         f"<p><b>{_cell(run.id)}</b>: {_cell(head)}</p><table>{_line('th', _NAMES)}{''.join(shown)}</table>"
         f"<p>{len(shown)} of {len(index.rows)} rows; <code>run.rows</code> has all; {page}</p>"
     )
+
+
+def comparison(compared: Comparison) -> str:
+    """Returns the changes as HTML: slower and faster rows, then inconclusive rows, then the same."""
+    numbers = Counter(change.verdict for change in compared.changes)
+    counted = ", ".join(f"{numbers[name]} {name}" for name in _ORDER if numbers[name])
+    ordered = sorted(compared.changes, key=lambda change: _ORDER.index(change.verdict))
+    lines = _within_bytes(
+        _line("td", (*_cells(change.old), str(of_row(change.new)), str(ratio(change)), verdict(change)))
+        for change in ordered[:MOST_ROWS]
+    )
+    differences = "".join(f"<li>{_cell(one)}</li>" for one in compared.differences[:MOST_ROWS])
+    return (
+        f"<p>{_cell(counted or 'no row in both runs')}; {len(compared.refused)} rows not compared</p>"
+        f"<ul>{differences}</ul><table>{_line('th', (*_NAMES[:-1], 'old', 'new', 'new/old', 'verdict'))}"
+        f"{''.join(lines)}</table><p>{len(lines)} of {len(compared.changes)} rows</p>"
+    )
+
+
+def _within_bytes(lines: Iterable[str]) -> list[str]:
+    """Returns the first lines, as many as fit into MOST_BYTES."""
+    several = list(lines)
+    sizes = accumulate(len(line.encode()) for line in several)
+    return [line for line, total in zip(several, sizes, strict=True) if total <= MOST_BYTES]
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
