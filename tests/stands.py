@@ -10,12 +10,14 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +137,20 @@ def local(folder: Path) -> Iterator[Stand]:
             target,
             lambda behaviour: _fake(folder / behaviour / "x86_64", behaviour),
             ("python", str(folder), "--stay"),
+        )
+
+
+@contextmanager
+def documented(folder: Path) -> Iterator[Stand]:
+    """The target of docs/add-a-target.md."""
+    page = (ROOT / "docs/add-a-target.md").read_text(encoding="utf-8")
+    told: dict[str, Any] = {}
+    exec(compile(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], "docs/add-a-target.md", "exec"), told)
+    with contextlib.closing(told["Plain"]()) as target:
+        yield Stand(
+            target,
+            lambda behaviour: _fake(folder / behaviour / "x86_64", behaviour),
+            ("python", str(folder), "--visit="),
         )
 
 

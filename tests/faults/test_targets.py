@@ -23,6 +23,7 @@ from waiting import LONG_S, in_time
 
 STANDS: list[Callable[[Path], AbstractContextManager[Stand]]] = [
     stands.local,
+    stands.documented,
     stands.qemu_user,
     stands.guest,
     stands.bare,
