@@ -26,6 +26,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from tollmeter import conduct
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.library import measure, places
 from tollmeter.library.derive import learned
 from tollmeter.library.options import Options
@@ -143,6 +144,10 @@ class Replay:
             if visits[-1].status == "ok"
         )
 
+    def visited(self, least: int = 1) -> list[Point]:
+        """The planned points with so many visits."""
+        return [point for point in self._plan.points() if len(self._seen.get(point, [])) >= least]
+
     def nothing(self, *_: object) -> None:
         """Of an observer and a journal, what a replay does not need."""
 
@@ -158,7 +163,11 @@ def _replayed(plan: Plan, half: Interrupted, recorded: Recorded, seed: int) -> s
     stage = conduct.Stage(targets, paths, replay, judge, replay, replay, now=lambda: replay.clock_s)  # type: ignore[arg-type]
     with mock.patch.object(conduct, "outcome", replay.answered):
         conduct.conduct(plan, stage)
-    return " ".join(f"{converged:4}" for _, converged in replay.curve) + f"   end {replay.converged()}"
+    seen = (
+        f"{len(replay.visited())} of {len(plan.points())} visited, {len(replay.visited(LEAST_VISITS))} with an interval"
+    )
+    curve = " ".join(f"{converged:4}" for _, converged in replay.curve)
+    return f"{curve}   end {replay.converged()}; {seen}"
 
 
 def main() -> None:

@@ -125,17 +125,18 @@ static void read_no_pages(struct faults *faults, uint64_t pages) {
   }
 }
 
-/* Both regions side by side, without pages yet. */
+/* Both regions, without pages yet. A page of the known one shows first that the system gives huge pages: to touch all of
+ * the fresh one, twice the last caches, took 2 s in a guest whose L3 has 260 MiB. */
 static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
   const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
-  const size_t fresh = bytes_of(faults, &faults->fresh), bytes = fresh + bytes_of(faults, &faults->known);
-  char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = pages});
-  if (!both) return toll_refused(r);
-  if (faults->kind == HUGE_PAGE && !toll_huge_bytes(both)) /* one of the pool is refused by SIGBUS */
+  const size_t fresh = bytes_of(faults, &faults->fresh), known = bytes_of(faults, &faults->known);
+  faults->known.start = toll_buffer(r, (struct toll_buffer_request){.bytes = known, .pages = pages});
+  if (!faults->known.start) return toll_refused(r);
+  if (faults->kind == HUGE_PAGE && !toll_huge_bytes(faults->known.start)) /* one of the pool is refused by SIGBUS */
     return toll_skip(r, "the system gave no transparent huge pages, which this is about");
-  madvise(both, bytes, MADV_DONTNEED);
-  faults->fresh.start = both;
-  faults->known.start = both + fresh;
+  faults->fresh.start = toll_buffer(r, (struct toll_buffer_request){.bytes = fresh, .pages = pages, .untouched = true});
+  if (!faults->fresh.start) return toll_refused(r);
+  madvise(faults->known.start, known, MADV_DONTNEED);
   return TOLL_OK;
 }
 

@@ -297,10 +297,10 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   }
   if (huge) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* which the program that started this one may have set */
   if (request.pages != TOLL_PAGES_ANY) madvise(start, mapped, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  if (touch(r, start, mapped) != TOLL_OK) return NULL;
+  if (!request.untouched && touch(r, start, mapped) != TOLL_OK) return NULL;
   if (over) munmap(start, over);
   start += over;
-  if (huge && !(start = verified_huge(r, start, (size_t)bytes, request.shared))) return NULL;
+  if (huge && !request.untouched && !(start = verified_huge(r, start, (size_t)bytes, request.shared))) return NULL;
   start += shift + moved_in(r, &request, (size_t)bytes - shift);
   keep(r->visit, &request, start);
   return start;

@@ -98,6 +98,7 @@ struct toll_request {
   unsigned cpu_count;       /* 0: whatever this process may use */
   uint64_t full_width;      /* of the uncontended core: independent additions in 1,000 cycles; 0: not known */
   uint64_t wait_ms;         /* that the visit may wait for an uncontended core */
+  uint64_t left_ms;         /* that the run has left; 0: not known */
   int also[TOLL_MOST_CPUS]; /* CPUs that may stand in for the only one of `cpus` */
   unsigned also_count;
   bool counters_off; /* no events are counted beside samples */

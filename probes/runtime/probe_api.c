@@ -26,6 +26,12 @@ unsigned toll_choice(const struct toll_run *r, const char *parameter) {
   return r->visit->request.settings[index_of(r, parameter)].choice;
 }
 
+double toll_left_s(const struct toll_run *r) {
+  enum { DAY_S = 86400, MS_OF_S = 1000 };
+  const uint64_t left_ms = r->visit->request.left_ms;
+  return left_ms ? (double)left_ms / MS_OF_S : DAY_S;
+}
+
 const char *toll_folder(const struct toll_run *r) {
   return r->visit->request.folder;
 }

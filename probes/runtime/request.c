@@ -125,7 +125,8 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
                  {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
                  {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60},
                  {"full-width", &request->full_width, 0, 1000000},
-                 {"wait-ms", &request->wait_ms, 0, 86400000}};
+                 {"wait-ms", &request->wait_ms, 0, 86400000},
+                 {"left-ms", &request->left_ms, 1, UINT64_MAX}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request->cpus, &request->cpu_count);
   if (strcmp(name, "also") == 0) return parse_cpus(value, request->also, &request->also_count);
   if (strcmp(name, "ahead") == 0) return parse_ahead(value, request);

@@ -174,6 +174,7 @@ struct toll_run {
 
 uint64_t toll_number(const struct toll_run *r, const char *parameter); /* a TOLL_SIZE or TOLL_COUNT */
 unsigned toll_choice(const struct toll_run *r, const char *parameter); /* index into the parameter's choices */
+double toll_left_s(const struct toll_run *r); /* seconds that the run has left, at the most; a day if it has no limit */
 /* The folder for files, which the probe must remove: the run's folder, or that of --folder. */
 const char *toll_folder(const struct toll_run *r);
 /* The address of the machine that serves this visit, as the host passed it; empty if there is none. */
@@ -197,6 +198,7 @@ struct toll_buffer_request {
   unsigned colour; /* moves the start by colour x 576 B, so that two streams differ in their low 12 address bits */
   bool shared;     /* visible to companions that are processes */
   bool drawn;      /* pages chosen at random from more than are needed, so that each layout has different ones */
+  bool untouched;  /* has no pages yet, and nothing is known of them */
 };
 /* Returns touched, zeroed memory, which is released at the end of the visit, within the limits of the system and the
  * control group. NULL after a refusal, whose reason is recorded; the probe then returns toll_refused(r). */

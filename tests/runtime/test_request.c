@@ -36,6 +36,7 @@ static void expect_hints(void) {
   EXPECT(reads("--iterations=4096 --control-iterations=99 --priority=real-time"));
   EXPECT(request.iterations == 4096 && request.control_iterations == 99);
   EXPECT(request.priority == TOLL_PRIORITY_REAL_TIME);
+  EXPECT(reads("--left-ms=1500") && request.left_ms == 1500 && !reads("--left-ms=0"));
   EXPECT(reads("--full-width=3921 --wait-ms=50 --also=1,0 --cpus=1") && request.full_width == 3921);
   EXPECT(request.wait_ms == 50 && request.also_count == 2 && request.also[1] == 0 && request.cpu_count == 1);
   EXPECT(reads("--priority=normal --iterations=0"));

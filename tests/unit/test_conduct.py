@@ -114,12 +114,14 @@ PARALLEL = Select(probe="memory.parallel")
 
 
 def until_other(rig: Rig) -> Counter[Point]:
-    """Visits of each point until one that is not on the first screen has its first."""
-    rest = [visit.point.probe for visit in rig.visits].index("memory.parallel")
-    return Counter(visit.point for visit in rig.visits[:rest])
+    """Visits of each point of the first screen until another point has its second."""
+    others = [visit.point for visit in rig.visits if visit.point.probe == "memory.parallel"]
+    second = next(point for place, point in enumerate(others) if point in others[:place])
+    until = [place for place, visit in enumerate(rig.visits) if visit.point == second][1]
+    return Counter(visit.point for visit in rig.visits[:until] if visit.point.probe != "memory.parallel")
 
 
-def test_the_first_screen_converges_before_the_rest_begins(rig: Rig) -> None:
+def test_the_first_screen_converges_before_the_rest_has_a_second_visit(rig: Rig) -> None:
     rig.visits_to_settle = 9
     rig.go(rig.plan(PARALLEL, LATENCY, ENTER))
     first = until_other(rig)
@@ -132,7 +134,8 @@ def test_the_first_screen_has_half_of_the_time_before_the_rest_has_intervals(rig
     rig.visits_wanted = lambda outcomes, _: len(outcomes) + 20  # type: ignore[method-assign]
     plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=20)
     rig.go(plan)
-    first = sum(until_other(rig).values()) * rig.visit_s
+    rest = len([point for point in plan.points() if point.probe == "memory.parallel"])
+    first = (sum(until_other(rig).values()) + rest) * rig.visit_s
     assert 9 < first <= 10
     assert min(Counter(visit.point for visit in rig.visits).values()) >= LEAST_VISITS
 
@@ -330,7 +333,7 @@ def added(rig: Rig, plan: Plan) -> set[Point]:
 def test_a_short_budget_adds_no_more_points_than_a_small_share_of_it_pays(rig: Rig) -> None:
     rig.wished = {0: [1280, 1536, 1792, 2560, 3072, 3584]}
     rig.visits_to_settle = 10**9
-    plan = rig.plan(LATENCY, budget=1.2)
+    plan = rig.plan(LATENCY, PARALLEL, ENTER, budget=4)
     rig.visit_s = 0.045
     rig.go(plan)
     assert 0 < len(added(rig, plan)) <= 2

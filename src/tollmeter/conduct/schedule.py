@@ -83,7 +83,6 @@ class Schedule:
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
         self._wait_ms = 0
-        self._expected_s = self._aside_s = 0.0
         self._counted_s = list[float]()
         self.is_cut = False
         """Whether a visit was left out because the budget does not suffice for it."""
@@ -91,10 +90,11 @@ class Schedule:
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
     def begin(self, left_s: float) -> bool:
-        """Chooses the points of the next round. False if none is left to visit."""
+        """Chooses the points of the next round, those without a visit first. False if none is left to visit."""
         self._round += 1
         points = self._due(left_s)
-        self._queue = deque(self._spread(visit_order(self._plan, points, self._round, self._costs)))
+        order = visit_order(self._plan, points, self._round, self._costs)
+        self._queue = deque(self._spread(sorted(order, key=lambda point: bool(self._seen.get(point)))))
         self._wait_ms = self._wait_for(left_s)
         return bool(points)
 
@@ -104,7 +104,7 @@ class Schedule:
         made."""
         to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
         needed_s = sum(visits * self._seconds_of([point]) for point, visits in to_come.items())
-        spare_s = left_s / self._slowness(left_s) - needed_s - self._to_count_s(to_come)
+        spare_s = left_s - needed_s - self._to_count_s(to_come)
         return int(1000 * max(0.0, spare_s) / max(1, sum(to_come.values()), len(self._queue)))
 
     def _to_come(self, point: Point) -> int:
@@ -206,13 +206,11 @@ class Schedule:
         """Returns the visit that records a point that cannot be visited."""
         return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(0), 0.0))
 
-    def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0, counted_s: float = 0.0) -> None:
-        """Records the cost of a visit. seconds: from request to answer, without waited_s, its wait for an uncontended
-        core, and counted_s, the counting of its work, which is done once for each point."""
+    def learn(self, visit: Visit, seconds: float, counted_s: float = 0.0) -> None:
+        """Records the cost of a visit. seconds: from request to answer, without its wait for an uncontended core, and
+        without counted_s, the counting of its work, which is done once for each point."""
         place = visit.point, visit.cpus
-        self._aside_s += waited_s + counted_s
         self._counted_s += [counted_s] if counted_s else []
-        self._expected_s += self._costs.of(visit.point, self._plan.effort_of(visit.point))
         effort, is_first = self._plan.effort_of(visit.point), self._layouts[self._turn_of(place)].served == 1
         self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
 
@@ -252,16 +250,27 @@ class Schedule:
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
         """Returns all points, if the time suffices for a visit of each. Otherwise returns the small ones, and large
         ones in a share of the time: first-screen points, then the cheapest. If sizes follow a last cache of 480 MiB,
-        the large layouts take longer than a run."""
-        usable_s = left_s / self._slowness(left_s)
+        the large layouts take longer than a run. Beside small points the first large layout of a probe comes alone,
+        since it tells the cost of the others: a layout of 256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
-        if not large or sum(map(self._first_s, fresh)) <= usable_s:
+        if len(large) < len(fresh):
+            untold = set(large).difference(self._telling(large))
+            fresh, large = [point for point in fresh if point not in untold], self._telling(large)
+        if not large or sum(map(self._first_s, fresh)) <= left_s:
             return fresh
         large.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
         costs_s = [*map(self._first_s, large)]
-        kept = fitting(large, costs_s, _LARGE_SHARE * usable_s) or fitting(large, costs_s, left_s)[:1] or large
+        kept = fitting(large, costs_s, _LARGE_SHARE * left_s) or fitting(large, costs_s, left_s)[:1] or large
         out = set(large).difference(kept)
         return [point for point in fresh if point not in out]
+
+    def _telling(self, large: Iterable[Point]) -> list[Point]:
+        """Returns the large points whose cost is known from a large layout of their probe; of the other probes the
+        cheapest point."""
+        first: dict[str, Point] = {}
+        for point in sorted(large, key=self._first_s):
+            first.setdefault(point.probe, point)
+        return [point for point in large if self._costs.is_told(point) or first[point.probe] == point]
 
     def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
         """Returns the points with the other points of their pairs, since a ratio is of visits of one round."""
@@ -309,35 +318,36 @@ class Schedule:
         """Returns the points of a study's claims, then those of its tables, as long as every other point can still get
         an interval.
 
-        Then the first screen's points, in the first half of the time: until each has an interval, and until those
-        converge that can in this time; each of its tolls is visited from the beginning until it converges. If there is
-        too little time for its levels, or for one visit of every other point, its tolls get their intervals first. The
-        costs of unvisited points are too uncertain for a larger share of the time.
+        Then the small points of the first screen until each has an interval, in half of the time; its tolls are visited
+        further meanwhile. If there is too little time for its levels, or for one visit of every other small point, its
+        tolls get their intervals first. Then one visit of every other small point: what it costs is known only then.
+        Then all points of the first screen, in the first half of the run, until those converge that can.
 
         Then all points without an interval; if only large points lack one, and need more than half of the time, all
         points."""
-        slowness = self._slowness(left_s)
-        usable_s = left_s / slowness
         for rank in range(UNCLAIMED):
             claims = [point for point in points if self._rank(point) == rank]
             # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
             soon = [point for point in claims if self._lacks_interval(point)] or claims
-            spare_s = usable_s - self._to_intervals_s(set(points).difference(claims))
+            spare_s = left_s - self._to_intervals_s(set(points).difference(claims))
             if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
                 return soon
         lacking = [point for point in points if self._lacks_interval(point)]
         shown = [point for point in points if is_shown(self._plan, point)]
-        soon = self._small_first([point for point in lacking if point in shown], left_s)
         small = [point for point in lacking if not self._costs.is_large(point)]
+        soon = [point for point in shown if point in lacking]
         unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
-        if soon and self._to_intervals_s(soon) <= min(usable_s / 2, usable_s - sum(map(self._first_s, unvisited))):
+        soon = [point for point in soon if point in small] if unvisited else self._small_first(soon, left_s)
+        if soon and self._to_intervals_s(soon) <= min(left_s / 2, left_s - sum(map(self._first_s, unvisited))):
             known = [point for point in shown if point not in lacking and not is_of_level(self._plan, point)]
-            return soon + self._converging(known, usable_s / 2 - self._to_intervals_s(soon))
-        if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], usable_s / 2):
+            return soon + self._converging(known, left_s / 2 - self._to_intervals_s(soon))
+        if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
+        if unvisited:
+            return unvisited
         known = [point for point in shown if point not in lacking and not soon]
-        converging = self._converging(known, (left_s - self._plan.budget_seconds / 2) / slowness)
-        is_for_large = not small and self._to_intervals_s(lacking) > usable_s / 2
+        converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
+        is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
@@ -361,12 +371,6 @@ class Schedule:
         the boundary of a cache, where the cost differs by layout: it needs only an interval."""
         wishes = sorted([self._wish(point) for point in points if point in self._planned], key=Wish.to_settle_s)
         return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
-
-    def _slowness(self, left_s: float) -> float:
-        """Returns the run's time over the expected time of its visits, at least 1: each visit takes longer on a busy
-        machine."""
-        spent_s = self._plan.budget_seconds - left_s - self._aside_s
-        return max(1.0, spent_s / self._expected_s) if self._expected_s else 1.0
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
         """Seconds until each point has its interval; for a large point, until its first visit."""

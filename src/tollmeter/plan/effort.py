@@ -102,7 +102,8 @@ def stated_bytes(point: Point, probe: Probe | None) -> int:
 
 
 class Costs:
-    """Wall time of a visit to each point: first estimated from its sizes, then learned from the visits."""
+    """Wall time of a visit to each point: first estimated from its sizes and from what the visits of other points took,
+    then learned from its visits."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         self._probes = probes
@@ -111,11 +112,16 @@ class Costs:
         self._stays: dict[Point, bool] = {}
         self._largest: dict[str, tuple[int, float]] = {}
         """Of each probe the bytes of its largest layout so far, and the seconds that it took."""
+        self._estimated_s = self._took_s = 0.0
+        """Of the first visits of small points: on a busy machine a visit takes several times its estimate."""
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
         """Records the cost of a visit. seconds: without waits for an uncontended core. is_first: whether the visit is
         its layout's first. stays: whether its process waits for another visit."""
         point = visit.point
+        if not (self._is_known(point) or self.is_large(point)):
+            self._estimated_s += self.first(point, effort) / self._slowness()
+            self._took_s += seconds
         beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         if is_first and not effort.forks:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
@@ -138,6 +144,13 @@ class Costs:
         """Visits that a layout serves, from the cost of its set-up."""
         return self._served(point, self._starting_s(point, effort), self._visit_s(point, effort))
 
+    def _is_known(self, point: Point) -> bool:
+        return point in self._starting or point in self._asking
+
+    def _slowness(self) -> float:
+        """Returns the time of first visits over their estimate, at least 1."""
+        return max(1.0, self._took_s / self._estimated_s) if self._estimated_s else 1.0
+
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
@@ -146,7 +159,8 @@ class Costs:
 
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""
-        return self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
+        seconds = self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
+        return seconds if self._is_known(point) else seconds * self._slowness()
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
@@ -166,8 +180,13 @@ class Costs:
             stated_bytes(point, self._probes.get(point.probe)),
             self._largest.get(point.probe, (0, 0.0)),
         )
-        seen = took_s / of_largest if of_largest > LARGE_BYTES else _PREPARING_S_PER_BYTE
-        return _STARTING_S + size * seen
+        if of_largest > LARGE_BYTES:
+            return _STARTING_S + size * took_s / of_largest
+        return (_STARTING_S + size * _PREPARING_S_PER_BYTE) * self._slowness()
+
+    def is_told(self, point: Point) -> bool:
+        """Returns whether a large layout of the point's probe has told what its layouts cost."""
+        return self._largest.get(point.probe, (0, 0.0))[0] > LARGE_BYTES
 
     def is_large(self, point: Point) -> bool:
         return stated_bytes(point, self._probes.get(point.probe)) > LARGE_BYTES

@@ -32,6 +32,8 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--priority={visit.priority}",
     )
     places = [f"--marks={visit.marks}"] if visit.marks else []
+    if visit.wall_ms:
+        places.append(f"--left-ms={visit.wall_ms}")
     if visit.folder:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if not visit.counters:
