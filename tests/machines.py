@@ -42,11 +42,16 @@ ENTER = Probe(
     probe="kernel.enter", question="What does it cost?", revision=1,
     metrics=(msgspec.structs.replace(metric("entry"), toll="system call"),),
 )  # fmt: skip
+FAULT = Probe(
+    probe="page.fault", question="What does a page cost?", revision=1,
+    metrics=(msgspec.structs.replace(metric("price-of-fault"), toll="page fault, {kind}"),),
+    parameters=(Parameter(name="kind", kind="choice", summary="kinds", choices=("huge_page", "anonymous_write")),),
+)  # fmt: skip
 PING = Probe(
     probe="memory.ping", question="How far?", revision=1, metrics=(metric("core-to-core"),),
     roles=(Role(name="partner", worker="thread", pace="lockstep"),),
 )  # fmt: skip
-PROBES = (LATENCY, PARALLEL, ENTER, PING)
+PROBES = (LATENCY, PARALLEL, ENTER, FAULT, PING)
 
 
 def catalog(*, abis: tuple[str, ...] = ("x86_64", "ia32"), gaps: dict[str, str] | None = None) -> Catalog:

@@ -153,6 +153,24 @@ def test_a_toll_of_the_first_screen_converges_while_levels_get_their_intervals(r
     ) == {3}
 
 
+def test_of_several_kinds_of_a_toll_the_first_screen_has_one_and_it_converges_first(rig: Rig) -> None:
+    """Six kinds of page faults took 13 s of a run, and each run showed another one."""
+    rig.visits_to_settle = 9
+    rig.go(rig.plan(Select(probe="page.fault"), LATENCY, ENTER))
+    huge, write = (
+        [place for place, visit in enumerate(rig.visits) if visit.point.values().get("kind") == kind]
+        for kind in ("huge_page", "anonymous_write")
+    )
+    assert write[8] < huge[2]
+    assert len(huge) == len(write) == 9
+
+
+def test_without_a_best_known_kind_the_first_screen_has_what_there_is(rig: Rig) -> None:
+    rig.visits_to_settle = 9
+    rig.go(rig.plan(Select(probe="page.fault", parameters={"kind": "huge_page"}), PARALLEL))
+    assert {count for point, count in until_other(rig).items() if point.abi == "x86_64"} == {9}
+
+
 def test_what_refinement_added_has_an_interval_and_waits_for_what_was_planned(rig: Rig) -> None:
     rig.wished = {0: [1280, 1536]}
     rig.visits_to_settle = 9

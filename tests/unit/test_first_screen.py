@@ -388,6 +388,20 @@ def test_the_best_known_lines_are_of_every_group() -> None:
     assert sum(len(tolls) for _, tolls in tolls.grouped(results)) == len(results.index.tolls)
 
 
+@pytest.mark.parametrize("cheapest", ["anonymous_write", "huge_page", "shared_file"])
+def test_every_run_shows_the_same_kind_of_a_toll_whatever_it_costs(cheapest: str) -> None:
+    results = example_runs.small()
+    known = next(toll for toll in results.index.tolls if toll.probe == "kernel.page_fault")
+    kinds = sorted(("anonymous_write", "huge_page", "shared_file"), key=lambda kind: kind != cheapest)
+    made = tuple(
+        msgspec.structs.replace(known, parameters={"kind": kind}, value=9.0 + n) for n, kind in enumerate(kinds)
+    )
+    own = [toll for toll in shown.best_known(with_index(results, tolls=made)) if toll.probe == known.probe]
+    assert [toll.parameters["kind"] for toll in own] == ["anonymous_write"]
+    other = with_index(results, tolls=tuple(toll for toll in made if toll.parameters["kind"] != "anonymous_write"))
+    assert len(shown.best_known(other)) == 1
+
+
 def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
     some, all_of_them = (
         with_run(example_runs.healthy(), verdict="busy", points=10, settled=4, limited=n, enough_s=enough_s)

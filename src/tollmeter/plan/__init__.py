@@ -331,9 +331,22 @@ def is_shown(plan: Plan, point: Point) -> bool:
     """Returns whether the first screen may have the point's number: a level of memory, a best known toll, or the one
     line of a probe without a meaning, under the first ABI."""
     first = next(point for entry in plan.entries for point in entry.points)
-    is_toll = bool(_means(plan, point) & BEST_KNOWN.keys()) or _has_one_line(plan.probes[point.probe])
+    is_toll = _is_best_known(plan, point) or _has_one_line(plan.probes[point.probe])
     is_one = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
     return is_one and (point.abi, point.target) == (first.abi, first.target)
+
+
+def _is_best_known(plan: Plan, point: Point) -> bool:
+    """Returns whether the point has a line of a best known meaning; any point of a meaning does if the plan has none of
+    its lines."""
+    return any(
+        _is_of(means, point) or not any(_is_of(means, other) for other in plan.points() if means in _means(plan, other))
+        for means in _means(plan, point) & BEST_KNOWN.keys()
+    )
+
+
+def _is_of(means: str | None, point: Point) -> bool:
+    return any(line.items() <= point.values().items() for line in BEST_KNOWN[means or ""])
 
 
 def _has_one_line(probe: Probe) -> bool:

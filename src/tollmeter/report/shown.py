@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
-from tollmeter.model import BEST_KNOWN, Results, Toll
+from tollmeter.model import BEST_KNOWN, Results, Toll, Value
 from tollmeter.numbers.meanings import meaning
 
 MOST_LONERS, MOST_LINES = 2, 9
@@ -16,19 +16,27 @@ NARROW = 0.05
 
 
 def best_known(results: Results) -> tuple[Toll, ...]:
-    """Returns at most nine lines that represent the table, cheapest first: the middle lines of each meaning, and the
-    most expensive single lines of tolls without a meaning that analysis uses."""
+    """Returns at most nine lines that represent the table, cheapest first: the best known of each meaning, and the most
+    expensive single lines of tolls without a meaning that analysis uses."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
     chosen: list[Toll] = []
-    for means, most in BEST_KNOWN.items():
-        alike = [toll for toll in paid if meaning(toll, results.probes) == means]
-        number = min(most, len(alike))
-        chosen += [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
+    for means, lines in BEST_KNOWN.items():
+        chosen += _of_lines([toll for toll in paid if meaning(toll, results.probes) == means], lines)
     lines_of = Counter(toll.probe for toll in paid)
     meant = {name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)}
     loners = [toll for toll in paid if toll.probe not in meant and lines_of[toll.probe] == 1]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
+
+
+def _of_lines(alike: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> list[Toll]:
+    """Returns the toll of each line. A run without one of them has the middle lines of those that it has."""
+    found = [next((toll for toll in alike if line.items() <= toll.parameters.items()), None) for line in lines]
+    known = [toll for toll in found if toll]
+    if len(known) == len(lines):
+        return known
+    number = min(len(lines), len(alike))
+    return [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
 
 
 def own_groups(results: Results) -> dict[str, str]:
