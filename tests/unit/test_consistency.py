@@ -627,7 +627,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             for stream in visits(told)[5:6]
             for first in [next(of("sample", stream))["at_ns"]]
             for record in of("sample", stream)
-        ], "loops of 10 us run between",
+        ], "loops of 5 us or more run between",
     ),
     "additions of another core": (in_visit("control", adds=1), "rate of a core"),
     "threads of a core that are no CPUs": (in_machine(cores=[[0, 97]]), "threads of a core"),

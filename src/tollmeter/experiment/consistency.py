@@ -94,8 +94,9 @@ LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
 """Of a page fault or a context switch."""
-LEAST_BURSTS_NS, LEAST_THREE_NS = 15_000, 28_000
-"""Between two samples: two loops of 10 us run there, or three."""
+LEAST_BURSTS_NS, LEAST_THREE_NS = 10_000, 15_000
+"""Between two samples: two loops of 10 us run there, or three. A process whose first loop ran on a contended core has
+sized them there, and on an uncontended one they take half as long."""
 WARMED = 1 / 8
 """Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
@@ -403,7 +404,7 @@ def _within(some: TimedSamples) -> Broken:
     yield DELAYED, (moved == 0) & ~first_moved & (slept == 0) & (waited > 0)
     for odd, why in (
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
-        ((gap - timed < least) & (timed <= gap) & known & has_loops, "loops of 10 us run between two samples"),
+        ((gap - timed < least) & (timed <= gap) & known & has_loops, "loops of 5 us or more run between two samples"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield why, taken.of_visits(odd) > 0
