@@ -167,6 +167,17 @@ def test_the_largest_layout_of_a_probe_says_what_a_larger_one_takes(rig: Rig) ->
     assert before_s < 0.5 and costs.first(of_size[256 * MIB].point, USUAL) == pytest.approx(4.0, rel=0.1)
 
 
+def test_what_first_visits_take_tells_the_cost_of_unvisited_points_and_a_timeout_does_not(rig: Rig) -> None:
+    rig.go(rig.plan(select_of(*SMALL_SIZES)))
+    visits = list({visit.point: visit for visit in rig.visits}.values())
+    costs = Costs(catalog().probes())
+    *several, last = visits
+    estimates = [costs.first(visit.point, USUAL) for visit in visits]
+    for place, (visit, estimate) in enumerate(zip(several, estimates, strict=False)):
+        costs.learn(visit, USUAL, 20.0 if place == 3 else 3 * estimate, is_first=True, stays=True)
+    assert costs.first(last.point, USUAL) == pytest.approx(3 * estimates[-1], rel=0.05)
+
+
 def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout(rig: Rig) -> None:
     """As where others needed its memory."""
     rig.visits_to_settle = LEAST_LAYOUTS

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf, sqrt
+from statistics import median
 from typing import Generic, NamedTuple, TypeVar
 
 from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
@@ -112,16 +113,19 @@ class Costs:
         self._stays: dict[Point, bool] = {}
         self._largest: dict[str, tuple[int, float]] = {}
         """Of each probe the bytes of its largest layout so far, and the seconds that it took."""
-        self._estimated_s = self._took_s = 0.0
-        """Of the first visits of small points: on a busy machine a visit takes several times its estimate."""
+        self._ratios: list[float] = []
+        """Time of each small point's first visit over its estimate."""
+        self._slowness = 1.0
+        """Median of these, at least 1: on a busy machine a visit takes several times its estimate. A search or a
+        timeout of seconds says nothing of other points."""
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
         """Records the cost of a visit. seconds: without waits for an uncontended core. is_first: whether the visit is
         its layout's first. stays: whether its process waits for another visit."""
         point = visit.point
         if not (self._is_known(point) or self.is_large(point)):
-            self._estimated_s += self.first(point, effort) / self._slowness()
-            self._took_s += seconds
+            self._ratios.append(seconds * self._slowness / self.first(point, effort))
+            self._slowness = max(1.0, median(self._ratios))
         beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         if is_first and not effort.forks:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
@@ -147,10 +151,6 @@ class Costs:
     def _is_known(self, point: Point) -> bool:
         return point in self._starting or point in self._asking
 
-    def _slowness(self) -> float:
-        """Returns the time of first visits over their estimate, at least 1."""
-        return max(1.0, self._took_s / self._estimated_s) if self._estimated_s else 1.0
-
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
@@ -160,7 +160,7 @@ class Costs:
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""
         seconds = self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
-        return seconds if self._is_known(point) else seconds * self._slowness()
+        return seconds if self._is_known(point) else seconds * self._slowness
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
@@ -182,7 +182,7 @@ class Costs:
         )
         if of_largest > LARGE_BYTES:
             return _STARTING_S + size * took_s / of_largest
-        return (_STARTING_S + size * _PREPARING_S_PER_BYTE) * self._slowness()
+        return (_STARTING_S + size * _PREPARING_S_PER_BYTE) * self._slowness
 
     def is_told(self, point: Point) -> bool:
         """Returns whether a large layout of the point's probe has told what its layouts cost."""
