@@ -40,13 +40,13 @@ def mean(part: Part) -> Array:
 ESTIMATORS = {
     "all samples, median": ("all", quantile(0.5)),
     "all samples, mean over time": ("all", mean),
-    "uncontended, mean": ("whole", mean),
-    "uncontended, median": ("whole", quantile(0.5)),
-    "uncontended, lower third": ("whole", quantile(1 / 3)),
-    "uncontended, lower quartile": ("whole", quantile(0.25)),
-    "uncontended, lower fifth": ("whole", quantile(0.2)),
-    "uncontended, lower tenth": ("whole", quantile(0.1)),
-    "uncontended, minimum": ("whole", quantile(0.0)),
+    "uncontended, mean": ("uncontended", mean),
+    "uncontended, median": ("uncontended", quantile(0.5)),
+    "uncontended, lower third": ("uncontended", quantile(1 / 3)),
+    "uncontended, lower quartile": ("uncontended", quantile(0.25)),
+    "uncontended, lower fifth": ("uncontended", quantile(0.2)),
+    "uncontended, lower tenth": ("uncontended", quantile(0.1)),
+    "uncontended, minimum": ("uncontended", quantile(0.0)),
 }
 Run = dict[object, tuple[Series, float]]
 """Series of rows, and the core clock."""
@@ -63,7 +63,7 @@ def uncontended_series(path: Path) -> Run:
             continue
         for metric in (metric for metric in probe.metrics if metric.source != "gauge"):
             series = known.series(visited.readings, metric, visited.paid)
-            if series and "whole" in series.parts and series.all.values.min() > 0:
+            if series and "uncontended" in series.parts and series.all.values.min() > 0:
                 found[point, metric.name] = known.stated(series, point, metric.name), known.clocks_hz[point.target]
     return found
 
@@ -73,7 +73,9 @@ def compared(runs: Sequence[Run], state: str, of_visits: Callable[[Part], Array]
     apart, within = [], []
     for old, new in combinations(runs, 2):
         for key in old.keys() & new.keys():
-            sides = [series.all if state == "all" else series.parts["whole"] for series, _ in (old[key], new[key])]
+            sides = [
+                series.all if state == "all" else series.parts["uncontended"] for series, _ in (old[key], new[key])
+            ]
             logs = [np.log(of_visits(part)) for part in sides]
             in_ns = hodges_lehmann(logs[1]) - hodges_lehmann(logs[0])
             in_cycles = in_ns + log(new[key][1] / old[key][1])
@@ -87,7 +89,7 @@ def bias(every: Sequence[Series], few: int, of_visits: Callable[[Part], Array]) 
     """Median over rows."""
     rng, of_rows = np.random.default_rng(few), []
     for series in every:
-        part, off = series.parts["whole"], []
+        part, off = series.parts["uncontended"], []
         for values in (visit for visit in part.visits() if len(visit) >= MANY):
             drawn = np.concatenate([rng.choice(values, few, replace=False) for _ in range(DRAWN)])
             some = part._replace(values=drawn, counts=np.full(DRAWN, few), weights=np.ones(len(drawn)))
@@ -112,7 +114,7 @@ def main() -> None:
             print(f"  {name:28} {len(apart):5}  {np.median(size):6.2%}  {np.percentile(size, 90):9.2%}"
                   f"  {shamos_sd(apart):9.2%}  {np.median(within):12.2%}")  # fmt: skip
     for name, (state, of_visits) in ESTIMATORS.items():
-        if state == "whole" and of_visits is not mean:
+        if state == "uncontended" and of_visits is not mean:
             print(f"bias, {name:28}", *(f"{bias(every, few, of_visits):+.2%} of {few} batches" for few in FEW))
 
 

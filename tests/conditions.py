@@ -85,8 +85,8 @@ def _row(means: str, median: float, unit: Unit, parameters: Mapping[str, Value])
     return Row(
         probe=_name(means), revision=1, abi="x86_64", target="local", clock="hardware", parameters=dict(parameters),
         metric="cost", unit=unit, better="less", status="ok", median=median, low=low, high=high, minimum=low,
-        visits=5, samples=25, settled=True, state="whole", states=(State(state="whole", share=1.0, median=median,
-        low=low, high=high),),
+        visits=5, samples=25, converged=True, state="uncontended",
+        states=(State(state="uncontended", share=1.0, median=median, low=low, high=high),),
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def sound(seed: int) -> Results:
     )  # fmt: skip
     run = RunInfo(
         id="r", suite="doctor", started="", seconds=16.0, seed=seed, status="done", tollmeter="0", folder="runs/r",
-        points=len(rows), settled=len(rows), shared_share=0.0, surroundings=SEEN,
+        points=len(rows), converged=len(rows), contended_share=0.0, surroundings=SEEN,
     )  # fmt: skip
     index = Index(format=2, run=run, machine=machine, rows=tuple(rows))
     made = derived(Results(index=index, probes=probes(), outcomes=_visits(random), request={"cpus": [1, 2, 3]}))
@@ -209,7 +209,7 @@ def both(*plants: Plant) -> Plant:
 
 
 def contended(results: Results) -> Results:
-    return with_index(results, run=replace(results.index.run, shared_share=0.6))
+    return with_index(results, run=replace(results.index.run, contended_share=0.6))
 
 
 PLANTED: dict[str, Condition] = {

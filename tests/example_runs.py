@@ -213,7 +213,7 @@ class _Maker:
             visits=5,
             layouts=3,
             samples=35,
-            set_aside=1 if self.random.random() < 0.05 else 0,
+            discarded=1 if self.random.random() < 0.05 else 0,
         )
 
 

@@ -27,7 +27,7 @@ def contended_share() -> str:
         words = ["kernel.function_call", "--budget", "2s", "--out", f"{folder}/run", "--format", "json"]
         done = subprocess.run([ROOT / "toll", "run", *words], capture_output=True, text=True, check=False, timeout=120)
     try:
-        share = json.loads(done.stdout)["run"]["shared_share"]
+        share = json.loads(done.stdout)["run"]["contended_share"]
     except (ValueError, KeyError):
         return "not measured"
     return "not measured" if share is None else f"{share:.0%} of the time"

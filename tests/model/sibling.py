@@ -68,7 +68,7 @@ def _walked(sibling: Sibling, size: int) -> Row:
     visits = [sibling.is_busy() for _ in range(int(sibling.random.integers(5, 12)))]
     alone = [not busy for busy in visits]
     is_whole = sum(alone) >= LEAST_WHOLE
-    state: StateName = "whole" if is_whole else "all"
+    state: StateName = "uncontended" if is_whole else "all"
     seen = []
     for busy in visits:
         noise = exp(sibling.random.normal(0, NOISE))
@@ -81,7 +81,7 @@ def _walked(sibling: Sibling, size: int) -> Row:
     return msgspec.structs.replace(
         made, low=low, high=high, minimum=low, quartiles=(low, high), visits=len(seen), layouts=len(seen),
         samples=8 * len(seen), state=state,
-        states=(State(state="shared", share=float(np.mean(visits)), median=low, low=low, high=low),),
+        states=(State(state="contended", share=float(np.mean(visits)), median=low, low=low, high=low),),
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def _counted(sibling: Sibling) -> list[Row]:
                 quartiles=(float(np.quantile(held, 0.25)), float(np.quantile(held, 0.75))),
             )
         )
-        states = (State(state="shared", share=shared, median=1, low=1, high=1),) if shared else ()
+        states = (State(state="contended", share=shared, median=1, low=1, high=1),) if shared else ()
         load = row(1.0, of="memory.capacity", name="load", parameters=where)
         made.append(msgspec.structs.replace(load, states=states))
     return made

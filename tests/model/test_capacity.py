@@ -81,7 +81,7 @@ def test_a_count_beside_a_busy_sibling_is_the_least() -> None:
     rows = capacity_rows(GUEST)
     less = 0.8 * MIB
     count = msgspec.structs.replace(rows[1], low=less, median=less, high=less, minimum=less, quartiles=(less, less))
-    busy = State(state="shared", share=0.4, median=1, low=1, high=1)
+    busy = State(state="contended", share=0.4, median=1, low=1, high=1)
     load = row(1.0, of="memory.capacity", name="load", parameters=count.parameters, states=(busy,))
     knee = with_counted_sizes(WIDE, (), [rows[0], count, load], described()).knees[1]
     assert knee.is_least and knee.low == pytest.approx(less, rel=0.06)

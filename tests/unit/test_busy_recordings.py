@@ -43,9 +43,11 @@ def timed(runs: list[tollmeter.Run]) -> list[Change]:
 def test_uncontended_costs_agree_and_mixed_ones_say_how_little_they_do(runs: list[tollmeter.Run]) -> None:
     both = [change for change in timed(runs) if change.old.state == change.new.state]
     assert len(both) > 300
-    uncontended = [log(change.ratio.value) for change in both if change.old.state == "whole" and not change.old.shares]
+    uncontended = [
+        log(change.ratio.value) for change in both if change.old.state == "uncontended" and not change.old.shares
+    ]
     assert len(uncontended) > 60 and np.median(np.abs(uncontended)) < 0.02
-    for state, most in (("whole", 0.1), ("all", 0.2)):
+    for state, most in (("uncontended", 0.1), ("all", 0.2)):
         outside = [not change.ratio.low <= 1 <= change.ratio.high for change in both if change.old.state == state]
         assert np.mean(outside) < most, state
 
@@ -54,12 +56,12 @@ def test_a_comparison_calls_no_neighbour_a_change_of_the_code(runs: list[tollmet
     changes = timed(runs)
     changed = [change for change in changes if change.verdict not in NOT_CALLED_CHANGED]
     assert len(changed) <= 0.01 * len(changes)
-    assert all(change.old.state == change.new.state == "whole" and not change.old.shares for change in changed)
+    assert all(change.old.state == change.new.state == "uncontended" and not change.old.shares for change in changed)
 
 
 def test_data_in_a_cache_that_others_use_is_a_range(runs: list[tollmeter.Run]) -> None:
     shared = [row for run in runs for row in run.rows if row.shares and row.status == "ok"]
     assert {row.shares for row in shared} == {"L3"} and len(shared) > 20
-    assert not any(row.settled for row in shared)
+    assert not any(row.converged for row in shared)
     assert all(row.high and row.low and row.high > 1.2 * row.low for row in shared)
     assert all("share of L3" in (row.reason or "") for row in shared)

@@ -386,10 +386,10 @@ def with_states(new: tuple[Any, ...], old: tuple[Any, ...]) -> Claim:
 
 
 def test_a_ratio_never_mixes_states_of_the_core() -> None:
-    assert with_states(("whole",), ("whole",)).verdict == "holds"
-    mixed = with_states(("all",), ("whole",))
+    assert with_states(("uncontended",), ("uncontended",)).verdict == "holds"
+    mixed = with_states(("all",), ("uncontended",))
     assert (mixed.verdict, mixed.reason) == ("cannot tell", MIXED)
-    both = with_states(("all", ("all", 20.0)), ("whole", ("whole", 10.0), ("all", 19.0)))
+    both = with_states(("all", ("all", 20.0)), ("uncontended", ("uncontended", 10.0), ("all", 19.0)))
     assert (both.verdict, both.here) == ("does not hold", pytest.approx(20 / 19))
 
 

@@ -103,10 +103,10 @@ def test_two_visits_are_inconclusive_and_three_are_not() -> None:
 
 
 def test_a_whole_core_and_a_shared_one_are_no_pair() -> None:
-    old, new = (row(median, state=state) for median, state in ((10.0, "whole"), (20.0, "shared")))
+    old, new = (row(median, state=state) for median, state in ((10.0, "uncontended"), (20.0, "contended")))
     alike = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01)
     assert [change.verdict for change in alike.changes] == ["cannot tell"]
-    both = of_rows({row_key(old): old}, {row_key(new): row(20.0, state="whole")}, None, 0.01)
+    both = of_rows({row_key(old): old}, {row_key(new): row(20.0, state="uncontended")}, None, 0.01)
     assert [change.verdict for change in both.changes] == ["slower"]
 
 

@@ -856,7 +856,7 @@ def test_a_contradiction_is_named_and_has_no_number(tmp_path: Path, name: str) -
     run = results.index.run
     assert any(expected in sentence for sentence in run.contradictions), run.contradictions
     assert run.verdict == "unknown" and "contradicts itself" in verdict(results)
-    assert "run.journal_contradicts_itself" in [*results.index.held_back, *(one.name for one in results.index.findings)]
+    assert "run.journal_contradicts_itself" in [*results.index.withheld, *(one.name for one in results.index.findings)]
     withheld = [visit for visit in results.outcomes if "contradicts itself" in (visit.reason or "")]
     assert withheld and not any(visit.samples for visit in withheld)
     assert open_run(tmp_path).index.run.contradictions == run.contradictions, "from the index"

@@ -93,7 +93,7 @@ def test_a_width_that_no_float_of_32_bits_holds_is_a_reading_too() -> None:
 def test_a_sample_is_whole_shared_or_unknown() -> None:
     """From 95 % of the width on, on both sides."""
     told = [seen(4.0), seen(3.81), seen(3.79), seen(2.4), seen(4.0, 2.4), seen(2.4, 4.0), sample(1, witness=quiet())]
-    expected = ["whole", "whole", "shared", "shared", "unknown", "unknown", "unknown"]
+    expected = ["uncontended", "uncontended", "contended", "contended", "unknown", "unknown", "unknown"]
     assert [states_of([one], CLOCK_HZ, 4.0)[0] for one in told] == expected
     assert states_of(told[:2], CLOCK_HZ, None) == ["unknown", "unknown"]
     assert states_of(told[:2], None, 4.0) == ["unknown", "unknown"]
@@ -102,29 +102,38 @@ def test_a_sample_is_whole_shared_or_unknown() -> None:
 def test_a_sample_is_whole_only_beside_looks_that_saw_the_core_whole() -> None:
     """Somebody who was there a moment before may have been there a moment after two looks."""
     told = [seen(4.0), seen(4.0), seen(4.0), seen(2.4), seen(4.0), seen(4.0)]
-    expected = ["whole", "whole", "unknown", "shared", "unknown", "whole"]
+    expected = ["uncontended", "uncontended", "unknown", "contended", "unknown", "uncontended"]
     assert states_of(told, CLOCK_HZ, 4.0) == expected
 
 
 def test_contention_in_the_middle_of_a_sample_alone_is_detected() -> None:
     told = [seen(4.0, between=4.0), seen(4.0, between=2.4), seen(4.0, between=4.0), seen(4.0, between=4.0)]
     assert widths(Taken([told[1:2]]), clocks(CLOCK_HZ)) == pytest.approx((4.0, 2.4, 4.0))
-    expected = ["unknown", "unknown", "unknown", "whole"]
+    expected = ["unknown", "unknown", "unknown", "uncontended"]
     assert states_of(told, CLOCK_HZ, 4.0) == expected, "who is there in one sample's middle came from somewhere"
     assert states_of([seen(2.4, between=4.0)], CLOCK_HZ, 4.0) == ["unknown"]
-    assert states_of([seen(2.4, between=2.4)], CLOCK_HZ, 4.0) == ["shared"]
+    assert states_of([seen(2.4, between=2.4)], CLOCK_HZ, 4.0) == ["contended"]
 
 
 def test_visits_judged_in_one_call_do_not_affect_each_other() -> None:
     """Somebody was there at the end of the first visit, and at the beginning of the third; the second has no sample."""
     alone, beside = [seen(4.0)] * 2, [seen(2.4)]
     told = Taken([[*alone, *beside], [], [*beside, *alone], alone])
-    expected = ["whole", "unknown", "shared", "shared", "unknown", "whole", "whole", "whole"]
+    expected = [
+        "uncontended",
+        "unknown",
+        "contended",
+        "contended",
+        "unknown",
+        "uncontended",
+        "uncontended",
+        "uncontended",
+    ]
     assert states(told, clocks(*[CLOCK_HZ] * 4), np.full(4, 4.0)).tolist() == expected
     some = told.where(np.array([True, True, False, False, True, True, True, True]))
     assert (some.counts.tolist(), some.column("width_hz").tolist()) == ([2, 0, 2, 2], [4.0 * CLOCK_HZ] * 6)
     assert states(some, clocks(CLOCK_HZ, CLOCK_HZ, 0.0, CLOCK_HZ), np.full(4, 4.0)).tolist() == [
-        "whole", "whole", "unknown", "unknown", "whole", "whole"
+        "uncontended", "uncontended", "unknown", "unknown", "uncontended", "uncontended"
     ]  # fmt: skip
 
 
@@ -231,7 +240,7 @@ def test_a_clock_step_within_visits_is_neither_scatter_nor_contention() -> None:
     one = row(visits, 0)
     assert one.median == pytest.approx(400.0 / CLOCK_HZ * 1e9, rel=0.001)
     assert (one.high - one.low) / one.median < 0.05
-    assert one.state == "whole"
+    assert one.state == "uncontended"
 
 
 def test_a_point_that_met_the_lower_clock_alone_is_stated_at_the_clock_of_the_others() -> None:

@@ -38,9 +38,9 @@ def run(busy: int) -> list[Outcome]:
 def found(outcomes: list[Outcome]) -> list[Finding]:
     known = known_of(outcomes, PROBES)
     info = RunInfo(id="r", suite="s", started="", seconds=10.0, seed=1, status="settled", tollmeter="0", folder="r")
-    told = msgspec.structs.replace(info, shared_share=settlement(outcomes, [], known, 10.0).contended_share)
+    told = msgspec.structs.replace(info, contended_share=settlement(outcomes, [], known, 10.0).contended_share)
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
-    index = Index(format=2, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
+    index = Index(format=3, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
     return list(core_is_shared(Results(index=index, probes=PROBES)))
 
 

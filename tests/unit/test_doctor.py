@@ -89,7 +89,7 @@ def test_a_machine_that_could_not_be_judged_is_not_called_fit(
     assert main(["doctor", "--run", "here"]) == 1
     assert "it crashed" in capsys.readouterr().err
     withheld = replace(results.index.run, withheld_problems=1)
-    judged(monkeypatch, with_index(results, run=withheld, held_back=("machine.a_cpu_is_slow",)))
+    judged(monkeypatch, with_index(results, run=withheld, withheld=("machine.a_cpu_is_slow",)))
     assert main(["doctor", "--run", "here", "--format", "json"]) == 1
     assert "a_cpu_is_slow" in json.loads(capsys.readouterr().out)["unjudged"][0]
 

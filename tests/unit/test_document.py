@@ -22,7 +22,7 @@ from tollmeter.store.document import complaints, read, schema
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = schema()
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
-WHOLE = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
+WHOLE = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=3)
 Document = dict[str, Any]
 
 
@@ -56,12 +56,12 @@ def test_a_recorded_run_keeps_to_the_schema(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "run"))
     printed = json.loads(msgspec.json.encode(open_index(folder)))
     CHECK.validate(printed)
-    assert (printed["format"], printed["run"]["verdict"]) == (2, "interrupted")
+    assert (printed["format"], printed["run"]["verdict"]) == (3, "interrupted")
     assert printed["tolls"] and read(json.dumps(printed)).rows
 
 
 def test_every_field_is_required(document: Document) -> None:
-    del document["rows"][0]["settled"]
+    del document["rows"][0]["converged"]
     assert not CHECK.is_valid(document)
 
 
@@ -97,7 +97,7 @@ ORDER: dict[str, Callable[[Document], None]] = {
     "low above high in a row": lambda it: it["rows"][0].update(low=9.0, median=5.0, high=1.0),
     "a median below its interval": lambda it: it["rows"][0].update(low=5.0, median=1.0, high=9.0),
     "a state": lambda it: it["rows"][0].update(
-        states=[{"state": "whole", "share": 1, "median": 5.0, "low": 9.0, "high": 10.0}]
+        states=[{"state": "uncontended", "share": 1, "median": 5.0, "low": 9.0, "high": 10.0}]
     ),
     "a level's size": lambda it: it["hierarchy"][0].update(size_low=9e9),
     "an inference": lambda it: it["inferred"][0].update(low=9e99, high=1.0),

@@ -57,7 +57,7 @@ def run(seed: int) -> set[int]:
 
 def has_settled(told: list[Outcome], known: Known) -> bool:
     [row] = rows_of_point(told, TOLD["any.probe"], known)
-    return row.settled and row.state == "whole"
+    return row.converged and row.state == "uncontended"
 
 
 def test_points_converge_under_contention_and_noisy_points_do_not_take_their_time() -> None:

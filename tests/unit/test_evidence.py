@@ -139,4 +139,4 @@ def test_a_number_without_evidence_is_unknown_and_claims_less() -> None:
     assert unsure.state == "unknown"
     assert "page faults" in (unsure.reason or "")
     assert unsure.high - unsure.low > 1.5 * (sure.high - sure.low)
-    assert not unsure.settled
+    assert not unsure.converged

@@ -34,9 +34,9 @@ ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
     parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
     median=1.5, low=1.0, high=2.0, minimum=1.0, quartiles=(1.0, 1.5, 2.0), visits=3, samples=21,
-    state="whole", unadjusted=1.45, clock_hz=4.1e9, settled=True, states=(
-        State(state="whole", share=0.75, median=1.5, low=1.0, high=2.0),
-        State(state="shared", share=0.25, median=1.9, low=1.7, high=2.25),
+    state="uncontended", unadjusted=1.45, clock_hz=4.1e9, converged=True, states=(
+        State(state="uncontended", share=0.75, median=1.5, low=1.0, high=2.0),
+        State(state="contended", share=0.25, median=1.9, low=1.7, high=2.25),
     ),
 )  # fmt: skip
 ROWS = (ROW, replace(ROW, status="failed", reason='=HYPERLINK("x")|<b>', median=None))

@@ -337,7 +337,7 @@ def test_a_misaligned_access_is_slow_or_emulated_by_kinds_of_registers() -> None
 )
 def test_a_hyperthread_is_named_only_where_there_may_be_one(machine: dict[str, Any], has: bool) -> None:
     contended = results(**machine)
-    run = msgspec.structs.replace(contended.index.run, shared_share=0.8)
+    run = msgspec.structs.replace(contended.index.run, contended_share=0.8)
     contended = msgspec.structs.replace(contended, index=msgspec.structs.replace(contended.index, run=run))
     (found,) = interference.core_is_shared(contended)
     assert "80 %" in found.claim and ("hyperthread" in found.claim) is has

@@ -26,7 +26,7 @@ SCREEN_AND_A_HALF = 36
 
 
 def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
-    results = with_run(example_runs.small(), verdict="busy", points=300, settled=100, shared_share=0.5)
+    results = with_run(example_runs.small(), verdict="busy", points=300, converged=100, contended_share=0.5)
     assert len(printed(results).splitlines()) < SCREEN_AND_A_HALF
     assert len(printed(results, whole=True).splitlines()) > len(printed(results).splitlines())
 
@@ -35,7 +35,7 @@ def test_the_first_screen_fits_with_long_findings_and_contended_numbers() -> Non
     results = example_runs.small()
     long = [msgspec.structs.replace(finding(f"memory.rule_{number}"), claim="as long as a claim can be " * 4)
             for number in range(9)]  # fmt: skip
-    both = tuple(State(state=name, share=0.5, median=9.0, low=8.0, high=10.0) for name in ("whole", "shared"))
+    both = tuple(State(state=name, share=0.5, median=9.0, low=8.0, high=10.0) for name in ("uncontended", "contended"))
     entry = next(toll for toll in results.index.tolls if toll.typical)
     tolls = tuple(msgspec.structs.replace(toll, states=both) if toll is entry else toll for toll in results.index.tolls)
     index = msgspec.structs.replace(results.index, findings=tuple(long), tolls=tolls)
@@ -61,7 +61,7 @@ def test_a_number_stands_on_one_line_with_its_unit(width: int) -> None:
 
 
 def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
-    text = printed(with_run(example_runs.small(), verdict="busy", points=10, settled=6, shared_share=0.51))
+    text = printed(with_run(example_runs.small(), verdict="busy", points=10, converged=6, contended_share=0.51))
     lines = text.splitlines()
     assert lines[0].startswith("A load takes 0.976 ns from L1d and 112 ns from memory")
     told = [
@@ -81,7 +81,7 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
 )
 def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
     """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
-    results = with_run(example_runs.small(), verdict=verdict, points=10, settled=6, shared_share=shared)
+    results = with_run(example_runs.small(), verdict=verdict, points=10, converged=6, contended_share=shared)
     assert told in words(results)
     page = run_verdict.meaning(results)
     assert ("the core was contended 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
@@ -90,7 +90,7 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
 
 def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and_what_helps() -> None:
     results = with_run(
-        example_runs.small(), verdict="busy", points=300, settled=2, shared_share=0.83, enough_s=300.0,
+        example_runs.small(), verdict="busy", points=300, converged=2, contended_share=0.83, enough_s=300.0,
         surroundings=Surroundings(others=0.01),
     )  # fmt: skip
     known, of = shown.narrow(results)
@@ -103,7 +103,7 @@ def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and
     assert shown.narrow(wider)[0] < known
     beside_others = with_run(results, surroundings=Surroundings(others=0.5))
     assert "when the other programs have ended, or with --budget 5m" in words(beside_others)
-    short = with_run(results, shared_share=0.2, enough_s=None)
+    short = with_run(results, contended_share=0.2, enough_s=None)
     assert "with fewer probes" in words(short), "nobody can make other guests of a machine quiet"
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path:
 
 
 def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
-    text = markdown.render(with_run(example_runs.small(), verdict="busy", points=10, settled=3))
+    text = markdown.render(with_run(example_runs.small(), verdict="busy", points=10, converged=3))
     assert text.index("Busy: 3 of 10 points") < text.index("## ") and text.count("3 of 10 points") == 1
     assert text.index("Busy: ") < text.index("| Memory |")
 
@@ -240,7 +240,7 @@ def test_why_the_half_of_what_was_requested_has_no_number_is_said() -> None:
 
 
 def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> None:
-    text = page.render(with_run(example_runs.small(), verdict="busy", points=300, settled=100))
+    text = page.render(with_run(example_runs.small(), verdict="busy", points=300, converged=100))
     assert "112\N{NO-BREAK SPACE}ns from memory" in text and "within 3\N{NO-BREAK SPACE}%" in text
 
 
@@ -272,7 +272,7 @@ def test_a_row_of_two_states_is_two_numbers() -> None:
     first, second = (State(state=name, share=0.5, median=at, low=at, high=at) for name, at in
                      (("first", 14.0), ("second", 137.0)))  # type: ignore[arg-type]  # fmt: skip
     assert str(of_row(msgspec.structs.replace(row, state="second", states=(second, first)))) == "14 or 140 ns"
-    assert " or " not in str(of_row(msgspec.structs.replace(row, state="whole", states=(first, second))))
+    assert " or " not in str(of_row(msgspec.structs.replace(row, state="uncontended", states=(first, second))))
 
 
 # ---- what a run carries -----------------------------------------------------------------------------------------
@@ -296,13 +296,13 @@ PROBLEM = msgspec.structs.replace(SHARED, severity="warning")
 def test_a_run_carries_what_it_has_seen_enough_of(verdict: RunVerdict, kept: list[Finding]) -> None:
     found = carried(verdict, [SHARED, CACHE], [SHARED, CACHE])
     assert list(found.findings) == kept
-    assert set(found.held_back) == {SHARED.name, CACHE.name} - {one.name for one in kept}
+    assert set(found.withheld) == {SHARED.name, CACHE.name} - {one.name for one in kept}
 
 
 def test_a_run_behind_a_filter_carries_what_it_found_of_memory_and_nothing_of_the_kernel() -> None:
     call = finding("kernel.clock_is_slow")
     found = carried("quiet", [CACHE, call], [CACHE, call], intercepted=True)
-    assert (found.findings, found.held_back) == ((CACHE,), (call.name,))
+    assert (found.findings, found.withheld) == ((CACHE,), (call.name,))
     filtered = Surroundings(seccomp_filters=1)
     results = with_run(example_runs.small(), verdict="held back", surroundings=filtered)
     assert run_verdict.why_withheld(results) == "its system calls were filtered or traced"
@@ -316,7 +316,7 @@ def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, mon
     """Twelve visits, most rows of two. A run of a second told of its neighbours what 15 samples had seen."""
     monkeypatch.setattr("tollmeter.findings.all_findings", lambda _: [PROBLEM])
     told = open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
-    assert (told.index.run.verdict, told.index.findings, told.index.held_back) == ("interrupted", (), (SHARED.name,))
+    assert (told.index.run.verdict, told.index.findings, told.index.withheld) == ("interrupted", (), (SHARED.name,))
     assert told.index.run.withheld_problems == 1
 
 
@@ -325,7 +325,7 @@ def test_what_only_thin_rows_say_is_withheld_and_named() -> None:
     assert carried("quiet", [CACHE, SHARED], [PROBLEM]) == ((PROBLEM,), (CACHE.name,), 0)
     assert carried("too short", [CACHE, SHARED], [PROBLEM]) == ((), (CACHE.name, SHARED.name), 1)
     results = example_runs.small()
-    held = with_index(results, held_back=(CACHE.name,))
+    held = with_index(results, withheld=(CACHE.name,))
     told = words(held)
     assert "1 finding withheld" in told and "cache disagrees" in told
 
@@ -404,7 +404,7 @@ def test_every_run_shows_the_same_kind_of_a_toll_whatever_it_costs(cheapest: str
 
 def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
     some, all_of_them = (
-        with_run(example_runs.healthy(), verdict="busy", points=10, settled=4, limited=n, enough_s=enough_s)
+        with_run(example_runs.healthy(), verdict="busy", points=10, converged=4, limited=n, enough_s=enough_s)
         for n, enough_s in ((5, 120.0), (6, None))
     )
     assert run_verdict.next_step(some).command.endswith("--budget 2m")

@@ -65,7 +65,7 @@ def resampled(suite: Suite, probes: dict[str, Probe], random: Random) -> Results
         made = row(
             100 * exp(random.gauss(0, 0.3)), random.choice((0.002, 0.02, 0.2)), of=name, name=wanted.metric or "first",
             abi=abi, parameters=wanted.parameters,
-            state=random.choice(("whole", "whole", "all")),
+            state=random.choice(("uncontended", "uncontended", "all")),
         )  # fmt: skip
         made = msgspec.structs.replace(made, visits=random.choice((2, 9)))
         rows[f"{name} {made.metric} {abi} {sorted(made.parameters.items())}"] = made

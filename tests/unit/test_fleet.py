@@ -38,7 +38,7 @@ Plant = Callable[[NDArray[np.float32]], None]
 def row(probe: str, size: int) -> FleetRow:
     rate = probe == "memory.read_bandwidth"
     unit, better = ("B/s", "more") if rate else ("ns", "less")
-    return FleetRow(probe, "load", {"size": size, "pages": "huge"}, "x86_64", "local", unit, better, "whole")
+    return FleetRow(probe, "load", {"size": size, "pages": "huge"}, "x86_64", "local", unit, better, "uncontended")
 
 
 def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> JudgedNode:

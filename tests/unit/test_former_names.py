@@ -50,12 +50,14 @@ def test_a_parameter_of_a_glob_may_have_its_former_name() -> None:
 
 def test_between_run_deviations_of_earlier_runs_are_found_by_the_present_names() -> None:
     former = {
-        "kernel.call_object 3 x86_64 local round_trip whole channel=pipe map=other placement=one_cpu": 0.01,
+        "kernel.call_object 3 x86_64 local round_trip whole channel=pipe map=other": 0.01,
+        "memory.latency 2 x86_64 local load shared size=64": 0.04,
         "memory.memory_set call": 0.02,
         "kernel.mapping 1 x86_64 local map None act=map": 0.03,
     }
     assert present_row_names(former) == {
-        "kernel.call_object 3 x86_64 local round_trip whole address_space=other channel=pipe placement=one_cpu": 0.01,
+        "kernel.call_object 3 x86_64 local round_trip uncontended address_space=other channel=pipe": 0.01,
+        "memory.latency 2 x86_64 local load contended size=64": 0.04,
         "memory.libc_mem call": 0.02,
         "kernel.mapping 1 x86_64 local map None act=map": 0.03,
     }

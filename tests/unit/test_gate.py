@@ -103,7 +103,7 @@ def test_a_rate_that_falls_is_slower() -> None:
     assert decide([risen]).passes
 
 
-@pytest.mark.parametrize("more", [{"layouts": 1}, {"visits": 2}, {"state": "shared"}])
+@pytest.mark.parametrize("more", [{"layouts": 1}, {"visits": 2}, {"state": "contended"}])
 def test_rows_of_too_little_or_another_state_are_not_judged(more: dict[str, object]) -> None:
     assert of_rows_judged(row(10.0), msgspec.structs.replace(row(20.0), **more)).reason
     assert not of_rows_judged(row(10.0), row(20.0)).reason

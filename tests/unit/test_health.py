@@ -29,7 +29,9 @@ HERE = Path("here")
 def machine(host: str, slower: float = 1.0) -> Results:
     made = healthy(("x86_64",), visits=4, samples=3)
     rows = tuple(
-        replace(one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4, settled=True)
+        replace(
+            one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4, converged=True
+        )
         for one in made.index.rows
         if one.median and one.low and one.high
     )
@@ -126,7 +128,7 @@ def test_a_machine_is_judged_among_its_peers_whatever_its_own_runs_in_the_datase
 
 def test_rows_that_did_not_converge_are_said_and_end_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     results = machine("n1")
-    wide = replace(results.index.rows[0], settled=False)
+    wide = replace(results.index.rows[0], converged=False)
     measured(monkeypatch, with_index(results, rows=(wide, *results.index.rows[1:])))
     found = health(HERE, None, Limits())
     assert not found.slower and len(found.unmeasured) == 1 and wide.probe in found.unmeasured[0]

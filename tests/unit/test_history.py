@@ -118,7 +118,7 @@ def results(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcom
         id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r", verdict=verdict
     )
     return Results(
-        index=Index(format=2, run=run, machine=msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ), rows=rows),
+        index=Index(format=3, run=run, machine=msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ), rows=rows),
         probes={},
         outcomes=outcomes,
     )
@@ -144,9 +144,9 @@ def test_what_is_remembered_of_a_row_is_its_own_error_in_each_state() -> None:
     ((name, told),) = remembered(results(measured(10.0, 0.004, 0.01))).rows.items()
     assert name.startswith("any.probe ")
     assert told == Cost(10.0, pytest.approx(0.004), CLOCK_HZ)
-    states = (State(state="whole", share=0.2, median=10.0, low=9.9, high=10.1, error=0.004),
+    states = (State(state="uncontended", share=0.2, median=10.0, low=9.9, high=10.1, error=0.004),
               State(state="all", share=1.0, median=13.0, low=11.0, high=15.0, error=0.03))  # fmt: skip
-    both = msgspec.structs.replace(measured(10.0, 0.004, 0.01), state="whole", states=states)
+    both = msgspec.structs.replace(measured(10.0, 0.004, 0.01), state="uncontended", states=states)
     assert [(cost.median, cost.error) for cost in remembered(results(both)).rows.values()] == [
         (10.0, 0.004),
         (13.0, 0.03),

@@ -31,7 +31,7 @@ from tollmeter.store import index
 from tollmeter.store.index import NAME, fingerprint, load, save
 
 INDEX = Index(
-    format=2,
+    format=3,
     run=RunInfo(
         id="r", suite="default", started="2026-01-02T03:04:05Z", seconds=1.5, seed=2**63, status="settled",
         tollmeter="0.1.0", folder="runs/r",
@@ -45,8 +45,8 @@ INDEX = Index(
             probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
             parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
             median=1.0, low=0.9, high=1.1, minimum=0.9, quartiles=(0.9, 1.0, 1.1), modes=(1.0,), visits=3, samples=21,
-            state="whole", states=(State(state="whole", share=0.9, median=1.0, low=0.9, high=1.1),), unadjusted=1.02,
-            clock_hz=4.1e9, settled=True,
+            state="uncontended", states=(State(state="uncontended", share=0.9, median=1.0, low=0.9, high=1.1),),
+            unadjusted=1.02, clock_hz=4.1e9, converged=True,
         ),
         Row(
             probe="kernel.loop", revision=1, abi="ia32", target="local", clock="none", parameters={}, metric="turn",
@@ -95,7 +95,7 @@ def test_nothing_of_an_index_is_left_out(run: Path) -> None:
         verdict="cannot tell",
     )  # fmt: skip
     profile = Profile(probe="a.b", abi="x86_64", target="local", parameters={}, source="SIGPROF")
-    whole = msgspec.structs.replace(INDEX, opposed=(pair,), profiles=(profile,), held_back=("memory.x",))
+    whole = msgspec.structs.replace(INDEX, opposed=(pair,), profiles=(profile,), withheld=("memory.x",))
     save(run, fingerprint(run), whole)
     assert load(run) == whole
 

@@ -83,12 +83,12 @@ def measured(period_ns: float, share: float) -> tuple[Row, float, float]:
 def test_the_share_is_right_and_no_uncontended_row_has_the_cost_of_the_sibling(period_ms: float, share: float) -> None:
     row, reported, true = measured(period_ms * 1e6, share)
     assert reported == pytest.approx(true, abs=0.05)
-    whole = [state.median for state in row.states if state.state == "whole"]
-    if row.state == "whole" and row.median:
+    whole = [state.median for state in row.states if state.state == "uncontended"]
+    if row.state == "uncontended" and row.median:
         whole.append(row.median)
     assert all(median == pytest.approx(COST_NS, rel=0.01) for median in whole)
 
 
 def test_a_core_that_is_seen_uncontended_has_a_row_of_its_own() -> None:
-    assert measured(30e6, 0.25)[0].state == "whole"
-    assert measured(0.3e6, 0.25)[0].state != "whole"
+    assert measured(30e6, 0.25)[0].state == "uncontended"
+    assert measured(0.3e6, 0.25)[0].state != "uncontended"

@@ -210,7 +210,7 @@ def test_one_of_two_costs_by_turns_makes_no_ratio() -> None:
 def test_tolls_of_different_states_of_the_core_say_so() -> None:
     whole, shared = (
         _with_tolls(example_runs.small(), states=(State(state=name, share=1.0, median=9.0, low=9.0, high=9.0),))
-        for name in ("whole", "shared")
+        for name in ("uncontended", "contended")
     )
     assert "contended" in tolls((whole, shared))["system call"].note
     assert not tolls((whole, whole))["system call"].note

@@ -25,12 +25,12 @@ def finding(claim: str, severity: Severity = "warning") -> Finding:
     return Finding(name="memory.rule", severity=severity, claim=claim, evidence=evidence, remedy="mend it")
 
 
-def results(*findings: Finding, held_back: Sequence[str] = (), **run: object) -> Results:
-    """held_back: names of problems."""
+def results(*findings: Finding, withheld: Sequence[str] = (), **run: object) -> Results:
+    """withheld: names of problems."""
     made = example_runs.small()
-    told = {"points": 10, "settled": 9, "withheld_problems": len(held_back), **run}
+    told = {"points": 10, "converged": 9, "withheld_problems": len(withheld), **run}
     info = msgspec.structs.replace(made.index.run, **told)
-    index = msgspec.structs.replace(made.index, findings=findings, held_back=tuple(held_back), run=info)
+    index = msgspec.structs.replace(made.index, findings=findings, withheld=tuple(withheld), run=info)
     return msgspec.structs.replace(made, index=index)
 
 
@@ -75,15 +75,15 @@ def test_each_problem_leads_to_its_finding_on_the_page() -> None:
     ],
 )
 def test_what_could_not_be_judged_is_said(verdict: str, held: list[str], why: str) -> None:
-    shown = results(verdict=verdict, held_back=held)
+    shown = results(verdict=verdict, withheld=held)
     assert str(problems(shown)) == f"Problems are not ruled out: {why}"
     assert all(NONE_FOUND not in screen and "Problems are not ruled out" in screen for screen in screens(shown))
-    beside = problems(results(finding("slow"), verdict=verdict, held_back=held))
+    beside = problems(results(finding("slow"), verdict=verdict, withheld=held))
     assert str(beside) == f"1 problem: slow. Other problems are not ruled out: {why}"
 
 
 def test_a_withheld_note_is_no_problem_and_is_counted_with_the_findings() -> None:
-    shown = results(verdict="quiet", held_back=["a.b"], withheld_problems=0)
+    shown = results(verdict="quiet", withheld=["a.b"], withheld_problems=0)
     assert problems(shown).lead == NONE_FOUND
     assert all(NONE_FOUND in screen and "1 finding withheld" in screen for screen in screens(shown))
 

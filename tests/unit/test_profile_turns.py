@@ -85,9 +85,9 @@ def test_profiles_of_points_are_interleaved_for_the_requested_time(monkeypatch: 
 @pytest.mark.parametrize(
     ("neighbour", "state", "outer"),
     [
-        (range(5 * 3), "whole", 0.5),  # he leaves after five turns of twelve
-        (range(3, 10 * 3), "shared", 0.7),  # he comes behind the first turn, and leaves before the last two
-        (range(1000), "whole", 0.7),  # who is always there cannot be seen
+        (range(5 * 3), "uncontended", 0.5),  # he leaves after five turns of twelve
+        (range(3, 10 * 3), "contended", 0.7),  # he comes behind the first turn, and leaves before the last two
+        (range(1000), "uncontended", 0.7),  # who is always there cannot be seen
     ],
 )
 def test_a_profile_is_of_one_state_of_the_core_the_same_for_all(
@@ -104,7 +104,7 @@ def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixe
     """He comes and goes with the points: the first has him always, the second never."""
     machine = Machine(range(0, 2 * TURNS, 2))
     told = taken(monkeypatch, machine, points=2)
-    assert {one.state for one in told} == {"whole"} and [one.part("outer") for one in told] == [0.5, 0.5]
+    assert {one.state for one in told} == {"uncontended"} and [one.part("outer") for one in told] == [0.5, 0.5]
     assert len(machine.asked) == 2 * TURNS + LEAST_SLICES
     stays = Machine([*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)])
     mixed = taken(monkeypatch, stays, points=2)

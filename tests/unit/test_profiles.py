@@ -242,3 +242,12 @@ def test_profiles_in_a_folder_from_elsewhere_lead_nowhere(tmp_path: Path) -> Non
         with pytest.raises(Failure, match=KEPT) as caught:
             kept(tmp_path, Profile)
         assert caught.value.exit_code == 5
+
+
+def test_a_profile_that_was_stored_with_the_former_name_of_a_state_is_read(tmp_path: Path) -> None:
+    keep(tmp_path, Profile, [msgspec.structs.replace(profile({"f": 3}), state="contended"), profile({"f": 1})])
+    path = tmp_path / KEPT
+    present = path.read_text(encoding="utf-8")
+    path.write_text(present.replace('"contended"', '"shared"').replace('"uncontended"', '"whole"'), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") != present
+    assert [one.state for one in kept(tmp_path, Profile)] == ["contended", profile({"f": 1}).state]

@@ -170,7 +170,7 @@ def test_published_latencies_stand_beside_the_memory_of_a_core_that_they_are_of(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda told: told.update(format=2),
+        lambda told: told.update(format=1),
         lambda told: told.update(id="../../x"),
         lambda told: told.update(pairs=[{"first": "a", "second": 1, "ns": 1}]),
         lambda told: told["index"]["rows"][0].update(low=9e9),

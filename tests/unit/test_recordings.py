@@ -73,8 +73,8 @@ def test_format_2_says_what_it_said(tmp_path: Path) -> None:
     rows = {(row.probe, str(row.parameters), row.metric): row for row in told.index.rows}
     assert rows["kernel.enter_gate", "{'gate': 'vdso'}", "round_trip"].status == "unsupported"
     entry = rows["kernel.enter_gate", "{'gate': 'ordinary'}", "round_trip"]
-    assert (entry.state, entry.settled, entry.visits, entry.median) == (
-        "whole",
+    assert (entry.state, entry.converged, entry.visits, entry.median) == (
+        "uncontended",
         False,
         4,
         pytest.approx(115.5, rel=0.02),

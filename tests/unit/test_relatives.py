@@ -248,10 +248,10 @@ def test_one_program_of_many_does_not_make_an_abi_worth_it() -> None:
 
 def test_programs_are_compared_in_one_state_of_the_core_and_decide_nothing_otherwise() -> None:
     """x32 met a busy sibling throughout, and x86-64 an idle one: 64 % more was the sibling's, and no ABI's."""
-    contended = [msgspec.structs.replace(one, state="shared") for one in needs("x32", 69, 82)]
+    contended = [msgspec.structs.replace(one, state="contended") for one in needs("x32", 69, 82)]
     memory, time, _ = contended
-    seen = State(state="whole", share=0.5, median=51.0, low=50.5, high=51.5)
-    own = [msgspec.structs.replace(one, state="whole") for one in needs("x86_64", 100, 50)]
+    seen = State(state="uncontended", share=0.5, median=51.0, low=50.5, high=51.5)
+    own = [msgspec.structs.replace(one, state="uncontended") for one in needs("x86_64", 100, 50)]
     alike = found(results(*own, memory, msgspec.structs.replace(time, states=(seen,))), "time")
     assert (alike.value, alike.thin) == (pytest.approx(1.02), False)
     unlike = found(results(*own, *contended), "time")

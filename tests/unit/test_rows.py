@@ -165,13 +165,13 @@ def test_a_gauge_has_what_it_differed_by_in_earlier_runs() -> None:
 def test_disturbed_samples_are_counted_and_not_used() -> None:
     good = [sample(10, witness=quiet()) for _ in range(4)]
     found = only([outcome([*good, sample(10_000, witness=quiet(involuntary=1))])], probe())
-    assert (found.samples, found.set_aside) == (4, 1)
+    assert (found.samples, found.discarded) == (4, 1)
     assert (found.median, *found.quartiles) == pytest.approx((10, 10, 10))
 
 
 def test_all_samples_disturbed_leaves_a_sentence() -> None:
     found = only([outcome([sample(10, witness=quiet(steal_ticks=1))] * 5)], probe())
-    assert (found.status, found.median, found.set_aside) == ("unstable", None, 5)
+    assert (found.status, found.median, found.discarded) == ("unstable", None, 5)
     assert found.reason
 
 
@@ -389,8 +389,8 @@ def test_a_whole_core_stands_beside_a_shared_one_and_is_the_headline() -> None:
     """Somebody was on the core's other thread for two samples of three; the one right beside them is unknown."""
     alone, shared = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
     found = only([outcome([alone] * 4 + [shared] * 8, visit=i) for i in range(5)], probe())
-    assert (found.state, found.median) == ("whole", pytest.approx(10))
-    assert [one.state for one in found.states] == ["whole", "all", "shared"]
+    assert (found.state, found.median) == ("uncontended", pytest.approx(10))
+    assert [one.state for one in found.states] == ["uncontended", "all", "contended"]
     assert [one.median for one in found.states] == pytest.approx([10, (4 * 10 + 8 * 15) / 12, 15])
     assert [one.share for one in found.states] == pytest.approx([1 / 4, 1, 2 / 3])
     assert (found.samples, found.visits) == (60, 5)
@@ -400,10 +400,10 @@ def test_a_core_that_was_never_whole_says_what_it_was() -> None:
     shared = [sample(15, witness=beside(2.4))] * 6
     learned = Known(widths={("local", "x86_64"): 4.0})
     (found,) = rows([outcome(shared, visit=i) for i in range(3)], {"any.probe": probe()}, learned)
-    assert (found.state, [one.state for one in found.states]) == ("all", ["all", "shared"])
+    assert (found.state, [one.state for one in found.states]) == ("all", ["all", "contended"])
 
 
-@pytest.mark.parametrize(("alone", "state"), [(1, "all"), (4, "whole")])
+@pytest.mark.parametrize(("alone", "state"), [(1, "all"), (4, "uncontended")])
 def test_a_moment_without_a_sibling_does_not_make_a_row_uncontended(alone: int, state: str) -> None:
     """Fewer than four values of a visit are none, however many visits have them."""
     some, rest = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
@@ -411,7 +411,7 @@ def test_a_moment_without_a_sibling_does_not_make_a_row_uncontended(alone: int, 
     visits = [outcome([some] * alone + [rest] * 8, visit=i) for i in range(6)]
     (found,) = rows(visits, {"any.probe": probe()}, learned)
     assert found.state == state
-    assert found.median == pytest.approx(10 if state == "whole" else (10 + 8 * 15) / 9)
+    assert found.median == pytest.approx(10 if state == "uncontended" else (10 + 8 * 15) / 9)
 
 
 @pytest.mark.parametrize("batches", [4, 8, 32])

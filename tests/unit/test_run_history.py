@@ -41,7 +41,7 @@ def keep(place: Path, number: int, rows: Sequence[Row], machine: Machine = MACHI
         id=str(number), suite="s", started=f"2026-01-{number + 1:02}T12:00:00+00:00", seconds=1, seed=1, status="ok",
         tollmeter="0", folder=str(folder),
     )  # fmt: skip
-    save(folder, fingerprint(folder), Index(format=2, run=run, machine=machine, rows=tuple(rows), **more))
+    save(folder, fingerprint(folder), Index(format=3, run=run, machine=machine, rows=tuple(rows), **more))
 
 
 def series(place: Path, *words: str) -> list[RowSeries]:
@@ -111,11 +111,11 @@ def test_machines_are_never_in_one_series(tmp_path: Path, other: dict[str, Any])
     assert [(len(one.readings), one.steps) for one in series(tmp_path)] == [(5, ()), (5, ())]
 
 
-@pytest.mark.parametrize("other", [{"state": "shared"}, {"revision": 2}, {"clock": "external"}, {"unit": "cycle"}])
+@pytest.mark.parametrize("other", [{"state": "contended"}, {"revision": 2}, {"clock": "external"}, {"unit": "cycle"}])
 def test_states_of_the_core_revisions_clocks_and_units_are_never_in_one_series(
     tmp_path: Path, other: dict[str, Any]
 ) -> None:
-    mine = row(10.0, state="whole")
+    mine = row(10.0, state="uncontended")
     for number in range(10):
         keep(tmp_path, number, [msgspec.structs.replace(mine, **(other if number % 2 else {}))])
     assert [len(one.readings) for one in series(tmp_path)] == [5, 5]
@@ -236,7 +236,7 @@ def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, caps
 
 def test_other_programs_get_a_line_a_run(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     for number in range(8):
-        keep(tmp_path, number, [row(10.0 + 5 * (number >= 4), state="whole")])
+        keep(tmp_path, number, [row(10.0 + 5 * (number >= 4), state="uncontended")])
     words = ["history", "any.probe", "--runs", str(tmp_path), "--format"]
     assert main([*words, "csv"]) == 0
     lines = [*csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode()))]

@@ -98,7 +98,7 @@ def several() -> list[Outcome]:
 
 def said(read: Reading) -> list[object]:
     arrays = read.iterations, read.body, read.control_iterations, read.control, read.states
-    return [read.clock_hz, read.workers, read.set_aside, *(None if one is None else one.tolist() for one in arrays)]
+    return [read.clock_hz, read.workers, read.discarded, *(None if one is None else one.tolist() for one in arrays)]
 
 
 def test_visits_say_together_what_each_says_alone() -> None:
@@ -110,7 +110,7 @@ def test_visits_say_together_what_each_says_alone() -> None:
         said(readings(*([one] for one in each))[0]) for each in zip(visits, probes, widths, strict=True)
     ]
     states = {state for read in together for state in read[-1]}  # type: ignore[attr-defined]
-    assert states == {"whole", "shared", "unknown"} and any(read[2] for read in together)
+    assert states == {"uncontended", "contended", "unknown"} and any(read[2] for read in together)
 
 
 def test_a_table_has_the_samples_of_its_visits_in_their_order() -> None:

@@ -14,13 +14,13 @@ from tollmeter.library import selftest
 from tollmeter.library.lies import IN_PROBES, Caught, refused
 
 
-@pytest.mark.parametrize(("held_back", "caught"), [(("machine.other_programs_work",), True), ((), False)])
+@pytest.mark.parametrize(("withheld", "caught"), [(("machine.other_programs_work",), True), ((), False)])
 def test_contention_is_detected_in_a_run_too_short_for_a_finding(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held_back: tuple[str, ...], caught: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, withheld: tuple[str, ...], caught: bool
 ) -> None:
     """On a machine that is busy already the run has few visits, and holds its findings back."""
     results = example_runs.small()
-    results = example_runs.with_index(results, held_back=held_back)
+    results = example_runs.with_index(results, withheld=withheld)
     monkeypatch.setattr(selftest, "_neighbour", contextlib.nullcontext)
     monkeypatch.setattr(selftest, "_measured", lambda *_, **__: results)
     found = selftest._beside_a_neighbour(tmp_path, tmp_path, Stopping())

@@ -35,7 +35,7 @@ def test_points_that_can_have_a_number_are_counted_and_what_the_others_want() ->
     steady, loose = visits(0, [10.0, 10.01, 9.99]), visits(1, [10.0, 12.0, 14.5])
     gone = [outcome(visit=99, parameters={"point": 2}, status="unsupported", reason="no gate")]
     found = settlement_of([*steady, *loose, *gone], Known(), 10.0)
-    assert (found.points, found.settled) == (2, 1)
+    assert (found.points, found.converged) == (2, 1)
     (wanted_s,) = found.open_s
     assert wanted_s > 0
 
@@ -73,7 +73,7 @@ def test_the_share_of_samples_on_a_contended_core() -> None:
 def test_a_count_converges_with_one_visit() -> None:
     counted = outcome([sample(10.0)] * 2, clock="instructions")
     found = settlement_of([counted], Known(), 1.0)
-    assert (found.points, found.settled) == (1, 1)
+    assert (found.points, found.converged) == (1, 1)
 
 
 def test_a_run_that_knows_all_says_only_that() -> None:
@@ -111,7 +111,7 @@ def test_a_point_limited_by_between_run_variance_gets_no_visits_and_does_not_con
     assert visits_wanted(same, TOLD["any.probe"], known) == len(same)
     assert visits_wanted(same[:3], TOLD["any.probe"], known) > 3
     found = settlement_of(same, known, 10.0)
-    assert (found.settled, found.open_s) == (0, (inf,))
+    assert (found.converged, found.open_s) == (0, (inf,))
     assert "runs" in sentence(found, [row(10.0)], 0.01, 10.0).rpartition(";")[2]
 
 

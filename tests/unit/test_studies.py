@@ -140,7 +140,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(run: Path) -> None:
-    whole = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
+    whole = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=3)
     told = study(results([entry("new", 100.0)], claim(100.0), claim(None)))
     index = msgspec.structs.replace(whole, inferred=(*whole.inferred, YES, UNKNOWN), study=told)
     assert index.tolls and index.study
@@ -149,7 +149,7 @@ def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(run: P
 
 
 def test_a_kept_index_that_says_what_cannot_be_is_made_anew(run: Path) -> None:
-    index = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
+    index = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=3)
     save(run, fingerprint(run), index)
     with sqlite3.connect(run / NAME) as db:
         db.execute("UPDATE tolls SET low = high * 2")

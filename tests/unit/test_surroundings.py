@@ -367,7 +367,7 @@ def results(seen: Surroundings | None, name: str, **witnessed: object) -> Result
         unseen_share=unseen_share(outcomes, probes),
     )  # fmt: skip
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
-    index = Index(format=2, run=info, machine=machine, rows=rows(outcomes, probes))
+    index = Index(format=3, run=info, machine=machine, rows=rows(outcomes, probes))
     return Results(index=index, probes=probes, outcomes=tuple(outcomes))
 
 

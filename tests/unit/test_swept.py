@@ -49,7 +49,7 @@ def sweep(cost: Callable[[str], float], seed: int, *, drifts: float = 0.03, unit
 
 
 def _index(*rows: Row) -> Index:
-    return Index(format=2, run=MACHINE.run, machine=MACHINE.machine, rows=rows)
+    return Index(format=3, run=MACHINE.run, machine=MACHINE.machine, rows=rows)
 
 
 def of_optimum(value: str) -> float:
@@ -133,12 +133,12 @@ def test_the_cost_is_of_times_in_like_states_of_the_core_where_there_are_some() 
     def index(cost: float, state: StateName, *, alike: bool) -> Index:
         unlike, time = (measured(cost, chance, name=f"any.{name}") for name in ("unlike", "time"))
         memory = measured(100.0, chance, unit="B", name="any.memory")
-        states = (state, "whole" if alike else state, "whole")
+        states = (state, "uncontended" if alike else state, "uncontended")
         rows = zip((unlike, time, memory), states, strict=True)
         return _index(*(msgspec.structs.replace(row, state=own) for row, own in rows))
 
     for alike, verdict in ((True, "better"), (False, "cannot tell")):
-        first, other = index(100, "whole", alike=alike), index(50, "shared", alike=alike)
+        first, other = index(100, "uncontended", alike=alike), index(50, "contended", alike=alike)
         (effect,) = effects([SweptRun("a", first), SweptRun("b", other), SweptRun("a", first)])
         assert effect.cost and effect.cost.value == pytest.approx(0.5, rel=0.05) and effect.verdict == verdict
 

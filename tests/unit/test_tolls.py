@@ -113,6 +113,6 @@ def test_rows_of_two_machines_never_share_the_table() -> None:
 
 
 def test_a_toll_in_cycles_has_its_states_in_ns_too() -> None:
-    shared = State(state="shared", share=0.4, median=800.0, low=760.0, high=840.0)
+    shared = State(state="contended", share=0.4, median=800.0, low=760.0, high=840.0)
     (toll,) = tolls([row("kernel.enter", 400.0, unit="cycle", states=(shared,))], PROBES, 4e9)
     assert (toll.value, toll.states[0].median, toll.states[0].high) == (100.0, 200.0, 210.0)

@@ -186,7 +186,7 @@ def test_a_slow_cpu_drains_and_rows_of_the_sweep_need_no_interval(monkeypatch: p
     judged = judging.health(Path(), None, read_limits(None, None))
     assert judged.slower[0].startswith("CPU 4: clock 2.1")
     assert not any("each_cpu" in line for line in judged.unmeasured)
-    withheld = with_index(planted, findings=(), held_back=("machine.a_cpu_is_slow",))
+    withheld = with_index(planted, findings=(), withheld=("machine.a_cpu_is_slow",))
     monkeypatch.setattr(judging, "open_run", lambda _: withheld)
     judged = judging.health(Path(), None, read_limits(None, None))
     assert not judged.slower and any("CPUs differ" in line for line in judged.unmeasured)

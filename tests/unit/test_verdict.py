@@ -12,13 +12,13 @@ from tollmeter.model import Row, RunInfo, RunVerdict, Surroundings
 
 RUN = RunInfo(
     id="r", suite="default", started="", seconds=60, seed=1, status="ok", tollmeter="0", folder=".",
-    points=10, settled=8, shared_share=0.9,
+    points=10, converged=8, contended_share=0.9,
 )  # fmt: skip
 
 
-def rows(visits: int = 5, set_aside: int = 0, **more: object) -> list[Row]:
+def rows(visits: int = 5, discarded: int = 0, **more: object) -> list[Row]:
     made = row(1.0, **more)  # type: ignore[arg-type]
-    return [msgspec.structs.replace(made, visits=visits, samples=90, set_aside=set_aside)] * 3
+    return [msgspec.structs.replace(made, visits=visits, samples=90, discarded=discarded)] * 3
 
 
 def said(table: list[Row], **run: object) -> RunVerdict:
@@ -26,23 +26,23 @@ def said(table: list[Row], **run: object) -> RunVerdict:
 
 
 def test_a_run_with_enough_good_samples_is_quiet_even_under_contention() -> None:
-    assert said(rows(set_aside=9)) == "quiet"
+    assert said(rows(discarded=9)) == "quiet"
 
 
 def test_many_discarded_samples_make_a_run_busy() -> None:
-    assert said(rows(set_aside=11)) == "busy"
+    assert said(rows(discarded=11)) == "busy"
 
 
 def test_few_converged_points_make_a_run_busy_only_under_contention() -> None:
-    assert said(rows(), settled=4) == "busy"
-    assert said(rows(), settled=4, shared_share=0.5) == "quiet"
-    assert said(rows(), settled=4, shared_share=None) == "quiet"
+    assert said(rows(), converged=4) == "busy"
+    assert said(rows(), converged=4, contended_share=0.5) == "quiet"
+    assert said(rows(), converged=4, contended_share=None) == "quiet"
 
 
 def test_the_median_row_needs_three_visits() -> None:
     assert said([*rows(visits=2), *rows(visits=9)[:2]]) == "too short"
     assert said([*rows(visits=2)[:2], *rows(visits=9)]) == "quiet"
-    assert said(rows(visits=2, set_aside=50)) == "too short"
+    assert said(rows(visits=2, discarded=50)) == "too short"
 
 
 def test_a_run_without_a_number_is_too_short() -> None:
@@ -89,7 +89,7 @@ def test_others_at_work_are_busy() -> None:
 
 def test_a_run_with_unreadable_evidence_is_not_quiet() -> None:
     assert said(rows(), unseen_share=0.5) == "unknown"
-    assert said(rows(set_aside=11), unseen_share=0.5) == "busy"
+    assert said(rows(discarded=11), unseen_share=0.5) == "busy"
 
 
 def test_a_filter_or_a_tracer_holds_back_what_times_system_calls_here() -> None:

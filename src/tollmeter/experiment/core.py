@@ -146,7 +146,7 @@ _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
 _STRETCH = 1 << 16
 _LOOKS = 3
 """At the core of each sample, at most."""
-_NAMES = np.array(["unknown", "shared", "whole"], object)
+_NAMES = np.array(["unknown", "contended", "uncontended"], object)
 _ALTERNATES = 0.6
 _LEAST_BUSY = 0.04
 """Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
@@ -281,7 +281,7 @@ Look = tuple[float, float]
 LEAST_SLICES = 4
 _MOST_OF_WHOLE, _LEAST_OF_CONTENDED = 0.2, 0.8
 _SURE = 1.96
-_STATES: tuple[StateName, ...] = ("whole", "shared")
+_STATES: tuple[StateName, ...] = ("uncontended", "contended")
 
 
 def contended_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
@@ -305,7 +305,7 @@ def is_of(contended: float | None, state: StateName | None) -> bool:
     if state not in _STATES:
         return True
     return contended is not None and (
-        contended <= _MOST_OF_WHOLE if state == "whole" else contended >= _LEAST_OF_CONTENDED
+        contended <= _MOST_OF_WHOLE if state == "uncontended" else contended >= _LEAST_OF_CONTENDED
     )
 
 

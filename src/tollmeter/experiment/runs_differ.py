@@ -44,7 +44,7 @@ _CLEARLY = 1.25
 SHARED = " shared"
 _METRIC, _STATE = 4, 5
 """Which word of a row's name it is."""
-_OF_STATE = {"all": " over-all", "shared": " contended"}
+_OF_STATE = {"all": " over-all", "contended": " contended"}
 """Rows in these states are groups of their own: by how much a busy sibling slows a core differs from run to run."""
 USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
 """Where a machine has no history: what three busy default runs of a Zen 3 guest differ by. Over all samples where the

@@ -64,11 +64,11 @@ def _gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 class Carried(NamedTuple):
-    """The findings of a run. findings: those that the run supports. held_back: names of the withheld ones, each once.
+    """The findings of a run. findings: those that the run supports. withheld: names of the withheld ones, each once.
     problems: number of withheld ones with a severity above `note`."""
 
     findings: tuple[Finding, ...]
-    held_back: tuple[str, ...]
+    withheld: tuple[str, ...]
     problems: int
 
 

@@ -81,7 +81,7 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
     """Another workload used a part of the measured core, as one on a sibling hyperthread does.
 
     It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
-    share = results.index.run.shared_share
+    share = results.index.run.contended_share
     if share is None or share < LEAST_CONTENDED:
         return
     both = [(row, cost) for row in native_rows(results) if (cost := _contended_cost(row)) is not None]
@@ -110,9 +110,9 @@ def _may_have_sibling(machine: Machine) -> bool:
 def _contended_cost(row: Row) -> float | None:
     """The extra cost of a row on the contended core, as a share; None if it was not seen both ways."""
     seen = {state.state: state.median for state in row.states}
-    if row.status != "ok" or row.better == "neither" or "whole" not in seen or "shared" not in seen:
+    if row.status != "ok" or row.better == "neither" or "uncontended" not in seen or "contended" not in seen:
         return None
-    times = seen["shared"] / seen["whole"]
+    times = seen["contended"] / seen["uncontended"]
     return times - 1 if row.better == "less" else 1 / times - 1
 
 

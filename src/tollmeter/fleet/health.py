@@ -77,14 +77,14 @@ def _unlike_cpus(results: Results) -> tuple[list[str], list[str]]:
         claims.setdefault(finding.name, []).append(finding.claim)
     withheld = ["CPUs differ, and the run was too busy or too short to name one"]
     return claims.get(_SLOW_CPU, []), [
-        *claims.get(_CONTENDED_CPU, []), *(withheld if _SLOW_CPU in results.index.held_back else ())
+        *claims.get(_CONTENDED_CPU, []), *(withheld if _SLOW_CPU in results.index.withheld else ())
     ]  # fmt: skip
 
 
 def _without_interval(rows: Sequence[Row]) -> Iterator[str]:
     """Rows of this machine that did not converge."""
     for row in rows:
-        if row.status != "unsupported" and not row.settled:
+        if row.status != "unsupported" and not row.converged:
             is_wide = row.low is not None and row.high is not None and row.low > 0
             width = f"±{percent((row.high / row.low) ** 0.5 - 1)}" if is_wide and row.high and row.low else ""
             yield f"{full_name(row)}: {row.reason or width or f'{row.visits} visits'}"

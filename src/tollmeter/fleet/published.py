@@ -23,7 +23,7 @@ from tollmeter.model.topology import KIND
 from tollmeter.store.document import complaints
 
 Scrub = Callable[[str], str]
-FORMAT = 1
+FORMAT = 2
 REMOVED = "(removed)"
 MOST_BYTES = 32 << 20
 REMOVED_PARTS = (
@@ -165,8 +165,8 @@ def read_published(path: Path) -> PublishedRun:
 def _run(run: RunInfo) -> RunInfo:
     return RunInfo(
         id="", suite=run.suite, started=run.started[:10], seconds=run.seconds, seed=0, status=run.status,
-        tollmeter=run.tollmeter, folder="", precision=run.precision, points=run.points, settled=run.settled,
-        limited=run.limited, timed_share=run.timed_share, shared_share=run.shared_share, verdict=run.verdict,
+        tollmeter=run.tollmeter, folder="", precision=run.precision, points=run.points, converged=run.converged,
+        limited=run.limited, timed_share=run.timed_share, contended_share=run.contended_share, verdict=run.verdict,
         unseen_share=run.unseen_share, stolen_share=run.stolen_share,
     )  # fmt: skip
 

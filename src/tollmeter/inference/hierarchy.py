@@ -353,7 +353,7 @@ def _is_contended(knee: Knee, sweep: Sequence[Row]) -> bool:
     """Returns whether most sizes around a boundary were measured only beside a busy sibling hyperthread, which used a
     part of the cache."""
     around = inside(sweep, (knee.low / BEYOND, knee.high * BEYOND))
-    return 2 * sum(row.state != "whole" and contended_share(row) > SEEN_SHARED for row in around) > len(around)
+    return 2 * sum(row.state != "uncontended" and contended_share(row) > SEEN_SHARED for row in around) > len(around)
 
 
 def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:

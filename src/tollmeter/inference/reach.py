@@ -151,7 +151,7 @@ def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
 
 def contended_share(row: Row) -> float:
     """Returns the share of the samples that ran beside a busy sibling hyperthread."""
-    return max((state.share for state in row.states if state.state == "shared"), default=0.0)
+    return max((state.share for state in row.states if state.state == "contended"), default=0.0)
 
 
 def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:

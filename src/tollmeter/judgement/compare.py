@@ -57,8 +57,8 @@ PASSING_FACTS = ("load_average", "swap_total")
 
 DISTURBED = ("busy", "held back")
 """Verdicts of runs that other work disturbed: what was seen on an uncontended core alone is comparable."""
-UNDISTURBED = ("whole", "first", "second")
-COMPARED: tuple[StateName, ...] = ("whole", "all")
+UNDISTURBED = ("uncontended", "first", "second")
+COMPARED: tuple[StateName, ...] = ("uncontended", "all")
 KNOWN = 1e3
 """Degrees of freedom of a variance that is known, or nothing else is known of."""
 
@@ -196,7 +196,7 @@ def undecided(old: Row, new: Row, *, calm: bool) -> str:
     other workloads disturbed neither run."""
     few = min(old.visits, new.visits)
     if old.state != new.state:
-        return f"core {STATES[old.state]} in the old run and {STATES[new.state]} in the new run"
+        return f"core {_in_words(old.state)} in the old run and {_in_words(new.state)} in the new run"
     if few < LEAST_VISITS:
         return f"{few} visit{'s' * (few != 1)}, and an interval takes {LEAST_VISITS}"
     if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
@@ -289,9 +289,12 @@ def _verdict(new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdic
 
 _CERTAIN = 1.5
 """Times the half-width of 95 % that a change has to exceed where many rows are judged together."""
-STATES = {"whole": "uncontended", "all": "as this machine gives it", None: "of unknown state",
-          "unknown": "of unknown state", "shared": "contended",
-          "first": "bimodal", "second": "bimodal"}  # fmt: skip
+_OTHER_STATES = {"all": "as this machine gives it", None: "of unknown state", "unknown": "of unknown state",
+                 "first": "bimodal", "second": "bimodal"}  # fmt: skip
+
+
+def _in_words(state: StateName | None) -> str:
+    return _OTHER_STATES.get(state) or str(state)
 
 
 def explained(comparison: Comparison) -> Comparison:

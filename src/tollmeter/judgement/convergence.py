@@ -100,7 +100,7 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
 
 
 def _visits_for_gauge(visits: int, row: Row, known: Known, *, by_scatter: bool) -> float:
-    if row.settled or row.status != "ok":
+    if row.converged or row.status != "ok":
         return visits
     runs_sd = row.runs_sd or 0.0
     if not is_limited(known.precision, runs_sd):
@@ -113,10 +113,10 @@ def _visits_for_gauge(visits: int, row: Row, known: Known, *, by_scatter: bool) 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
     """Returns the visits of a mixture until the uncontended core was measured in three of them and one more, by its
     frequency: its cost there scatters far less. Infinite if it was, or if the core's state was not measured."""
-    if series is None or series.state is None or "whole" in series.parts:
+    if series is None or series.state is None or "uncontended" in series.parts:
         return inf
     visits = len(visited.readings)
-    seen = sum(bool((read.states == "whole").any()) for read in visited.readings)
+    seen = sum(bool((read.states == "uncontended").any()) for read in visited.readings)
     return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
 
 
@@ -196,13 +196,13 @@ LIMITED = (
 
 
 class Settlement(NamedTuple):
-    """The convergence of a run. points: that can have a number; settled: points that converged to the precision.
+    """The convergence of a run. points: that can have a number; converged: points that converged to the precision.
     timed_share: share of wall time in timed batches. contended_share: share of timed batches beside a busy sibling;
     None if unknown. open_s: wall time in seconds that each open point still needs, ascending; infinite if
     between-run variance is wider."""
 
     points: int
-    settled: int
+    converged: int
     timed_share: float
     contended_share: float | None
     open_s: tuple[float, ...]
@@ -265,10 +265,10 @@ def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds
         assert row.median and row.low is not None and row.high is not None
         return (row.high - row.low) / abs(row.median)
 
-    text = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
+    text = f"{summary.converged} of {summary.points} points within {100 * precision:g} %"
     known = [row for row in rows if row.status == "ok" and row.median and row.low]  # not a share that may be none
     worst = max(known, key=relative_width, default=None)
-    if summary.settled == summary.points or worst is None:
+    if summary.converged == summary.points or worst is None:
         return text
     assert worst.low is not None and worst.high is not None
     text += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
@@ -287,8 +287,8 @@ def _advice(summary: Settlement, seconds: float) -> str:
 def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
     """Returns the shortest usual budget above `seconds` that converges nine tenths of the points that any budget would,
     and the number of these points; zeros if no budget converges more."""
-    reach = {budget: summary.settled + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
-    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.settled]
+    reach = {budget: summary.converged + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
+    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.converged]
     most = max((reach[budget] for budget in longer), default=0)
     enough = (budget for budget in longer if most - reach[budget] <= _WORTH_NAMING * summary.points)
     return next(((budget, reach[budget]) for budget in enough), (0, 0))

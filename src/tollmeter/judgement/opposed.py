@@ -162,7 +162,7 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> 
     own_costs = costs(read, metric, paid)
     if own_costs is None or not len(own_costs):
         return 0.0
-    values = own_costs[read.states == "whole"] if uncontended else own_costs
+    values = own_costs[read.states == "uncontended"] if uncontended else own_costs
     return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
 
 

@@ -35,8 +35,8 @@ run that is too short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """Returns the gravest verdict that applies. run: with its points, settled, shared_share and stolen_share. A count
-    has no noise and contains no information about its duration; an emulator's time is not changed by other
+    """Returns the gravest verdict that applies. run: with its points, converged, contended_share and stolen_share. A
+    count has no noise and contains no information about its duration; an emulator's time is not changed by other
     workloads, only delayed."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
@@ -50,7 +50,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
     beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
     # Too few points converged on a core that was contended for most of the time.
-    is_unsettled = run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_CONTENDED
+    is_unsettled = run.converged < LEAST_SETTLED * run.points and (run.contended_share or 0.0) > MOST_CONTENDED
     if discarded_share(timed) > MOST_DISCARDED or run.stolen_share > MOST_STOLEN or is_unsettled or beside_others:
         return "busy"
     # Something that changes these numbers could not be looked for.
@@ -100,7 +100,7 @@ def is_emulated(rows: Sequence[Row]) -> bool:
 
 def is_contended(run: RunInfo) -> bool:
     """Returns whether a run with verdict quiet had a core that was contended for long."""
-    return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
+    return run.verdict == "quiet" and (run.contended_share or 0.0) > MOST_QUIET_CONTENDED
 
 
 def unanswered(
@@ -154,6 +154,6 @@ def is_short(rows: Sequence[Row]) -> bool:
 def discarded_share(rows: Sequence[Row]) -> float:
     """Returns the discarded share of the samples. Rows of one visit share its samples, which are counted once for each
     row in both terms."""
-    aside = sum(row.set_aside for row in rows)
+    aside = sum(row.discarded for row in rows)
     taken = aside + sum(row.samples for row in rows)
     return aside / taken if taken else 0.0

@@ -149,8 +149,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     done = settlement(outcomes, wanted, known, run.seconds)
     run = msgspec.structs.replace(
         run, unseen_share=unseen_share(outcomes, probes), stolen_share=stolen_share(native_outcomes(outcomes)),
-        points=done.points, settled=done.settled,
-        timed_share=done.timed_share, shared_share=done.contended_share, limited=done.limited,
+        points=done.points, converged=done.converged,
+        timed_share=done.timed_share, contended_share=done.contended_share, limited=done.limited,
         summary=sentence(done, rows, precision, request.budget_seconds),
         uncompared=uncompared(outcomes, against, probes, ratios) if request.against else (),
         contradictions=contradictions,
@@ -221,7 +221,7 @@ def _judged(bare: Results) -> Results:
     kept = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
     run = msgspec.structs.replace(run, withheld_problems=kept.problems)
     index = msgspec.structs.replace(
-        bare.index, run=run, study=study_answers, findings=kept.findings, held_back=kept.held_back
+        bare.index, run=run, study=study_answers, findings=kept.findings, withheld=kept.withheld
     )  # fmt: skip
     return msgspec.structs.replace(bare, index=index)
 

@@ -53,7 +53,7 @@ def diagnosis(folder: Path) -> Diagnosis:
     ]
     if index.run.unanswered:
         unmeasured.insert(0, index.run.unanswered)
-    withheld = index.held_back if index.run.withheld_problems else ()
+    withheld = index.withheld if index.run.withheld_problems else ()
     return Diagnosis(results, tuple(found), withheld, tuple(unmeasured))
 
 

@@ -161,21 +161,21 @@ def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimate
     part = None if own is None else _part(own, state)
     outcome, states = read.outcome, read.states
     seen = states[states != "unknown"]
-    contended = float((seen == "shared").mean()) if len(seen) else None
+    contended = float((seen == "contended").mean()) if len(seen) else None
     middle = low = high = None
     if part is not None and len(part.values):
         ends = _in_unit(np.quantile(part.values, [SPREAD, 1 - SPREAD]), estimates.metric)
         low, high = (min(ends), max(ends)) if len(ends) == 2 else (None, None)
         middle = next(iter(_in_unit(part.costs, estimates.metric)), None)
     return ExplainedVisit(
-        outcome.visit, outcome.workers or outcome.cpus[:1], outcome.seed, len(read.iterations), len(read.set_aside),
+        outcome.visit, outcome.workers or outcome.cpus[:1], outcome.seed, len(read.iterations), len(read.discarded),
         contended, middle, low, high,
     )  # fmt: skip
 
 
 def _part(series: Series, state: StateName | None) -> Part | None:
     """Returns the values of a visit in the row's state; None if it was measured in this state too rarely."""
-    return series.parts.get(state) if state in ("whole", "shared") else series.all
+    return series.parts.get(state) if state in ("uncontended", "contended") else series.all
 
 
 def _in_unit(costs: ArrayLike, metric: Metric) -> list[float]:

@@ -98,10 +98,9 @@ def stretched(results: Results, probe: str) -> Caught:
 def finding_named(results: Results, name: str) -> str | None:
     """The claim of the finding of that name, or a note that it is withheld, as in a busy run."""
     claims = {finding.name: finding.claim for finding in results.index.findings}
-    held_back = {
-        withheld: f"{withheld}, withheld in a {results.index.run.verdict} run" for withheld in results.index.held_back
-    }
-    return {**held_back, **claims}.get(name)
+    verdict = results.index.run.verdict
+    withheld = {rule: f"{rule}, withheld in a {verdict} run" for rule in results.index.withheld}
+    return {**withheld, **claims}.get(name)
 
 
 _LOOP = """  do {

@@ -92,7 +92,7 @@ class Run:
     def __repr__(self) -> str:
         info = self.index.run
         rows = count(len(self.rows), "row")
-        return f"<tollmeter.Run {info.id}: {rows}, {info.settled} of {info.points} points converged>"
+        return f"<tollmeter.Run {info.id}: {rows}, {info.converged} of {info.points} points converged>"
 
     @property
     def info(self) -> RunInfo:

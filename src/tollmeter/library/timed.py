@@ -452,7 +452,7 @@ class _Timing:
     def _is_precise(self, rounds: int) -> bool:
         first, *others = [_point(job.command, self._base.abi) for job in self._jobs]
         if not others:
-            return rows_of_point(self._outcomes, self._probe, self._known)[0].settled
+            return rows_of_point(self._outcomes, self._probe, self._known)[0].converged
         precision, probes = self._options.precision * RATIO_SHARE, {PROBE: self._probe}
         return all(
             opposed.visits_wanted(self._outcomes, (other, first), probes, self._known, precision) <= rounds

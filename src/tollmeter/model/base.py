@@ -17,7 +17,7 @@ REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
 """Of a real machine's time: its own, and a host's at the other end of a line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
-StateName = Literal["whole", "all", "shared", "unknown", "first", "second"]
+StateName = Literal["uncontended", "all", "contended", "unknown", "first", "second"]
 RunVerdict = Literal["quiet", "unknown", "busy", "held back", "too short", "interrupted"]
 OpposedVerdict = Literal["slower", "faster", "differs", "cannot tell"]
 ClaimVerdict = Literal["holds", "same direction", "does not hold", "cannot tell"]
@@ -55,8 +55,9 @@ Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 """A number of bytes or pages that some machine has."""
 Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
-INDEX_FORMAT = 2
-"""Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
+INDEX_FORMAT = 3
+"""Of what `toll show RUN --format json` prints. 3 has `converged`, `discarded`, `withheld` and the states
+`contended` and `uncontended`; 2 has `inferred` and `tolls`."""
 
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
 """Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by

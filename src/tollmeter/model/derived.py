@@ -87,12 +87,12 @@ class Row(Record, frozen=True):
     modes: tuple[float, ...] = ()
     visits: int = 0
     samples: int = 0
-    set_aside: int = 0
+    discarded: int = 0
     state: StateName | None = None
     states: tuple[State, ...] = ()
     unadjusted: float | None = None
     clock_hz: float | None = None
-    settled: bool = False
+    converged: bool = False
     own_ratio: float | None = None
     layouts: int = 0
     relation: PlaceRelation | None = None
@@ -368,7 +368,7 @@ class Opposed(Record, frozen=True):
 class Index(Record, frozen=True):
     """The document that `toll show RUN --format json` prints, from which findings, report and exports are made.
 
-    held_back: names of findings withheld because this run's evidence is too weak. kinds: the answer for each kind of
+    withheld: names of findings withheld because this run's evidence is too weak. kinds: the answer for each kind of
     core, if there are several; the first is that of the usual timed worker, to which hierarchy and tolls belong."""
 
     format: int
@@ -381,7 +381,7 @@ class Index(Record, frozen=True):
     inferred: tuple[Inference, ...] = ()
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
-    held_back: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     opposed: tuple[Opposed, ...] = ()
     profiles: tuple[Profile, ...] = ()
     modelled: tuple[Modelled, ...] = ()

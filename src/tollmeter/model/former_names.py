@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+STATES = {"whole": "uncontended", "shared": "contended"}
+"""States of the core."""
+_STATE = 5
+"""Place of the state among the words of a row's name."""
 _PROBES = {"kernel.own_vectors": "kernel.custom_vectors", "memory.memory_set": "memory.libc_mem"}
 # By the present name of a probe:
 _PARAMETERS = {"kernel.call_object": {"map": "address_space"}, "memory.associativity": {"apart": "stride"}}
@@ -68,10 +72,22 @@ def _present_value(choices: Mapping[str, str], value: Any) -> Any:
 def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
     """Returns values by the present names of rows, as `row_name` gives them, or of groups that begin with a probe's
     name and a metric's."""
-    return {_present_row_name(name) if name.partition(" ")[0] in _CHANGED else name: row for name, row in rows.items()}
+    return {
+        _present_row_name(name) if name.partition(" ")[0] in _CHANGED else _with_present_state(name): row
+        for name, row in rows.items()
+    }
+
+
+def _with_present_state(name: str) -> str:
+    """Returns the name of a row with the present word for the core's state; a group's name has no such word."""
+    words = name.split(" ")
+    if len(words) > _STATE:
+        words[_STATE] = STATES.get(words[_STATE], words[_STATE])
+    return " ".join(words)
 
 
 def _present_row_name(name: str) -> str:
+    name = _with_present_state(name)
     words = [word for word in name.split(" ") if "=" not in word]
     parameters = dict(word.split("=", 1) for word in name.split(" ") if "=" in word)
     probe = present_probe(words[0])

@@ -217,15 +217,15 @@ class Uncompared(Record, frozen=True):
 
 class RunInfo(Record, frozen=True):
     """The facts of a run. seconds: wall time of the measuring; folder: as the user gave it. precision: requested
-    half-width of each interval, as a share. points: number of planned points that can be measured; settled: number
+    half-width of each interval, as a share. points: number of planned points that can be measured; converged: number
     converged to this precision; limited: number of other points whose interval is between-run variance, so that no
-    longer budget narrows it. timed_share: share of wall time in timed batches. shared_share: share of timed batches
+    longer budget narrows it. timed_share: share of wall time in timed batches. contended_share: share of timed batches
     beside a busy sibling hyperthread; None if unknown. verdict: by judgement/verdict.py. unanswered: why the
     question of the run has no answer, empty if it has one. unseen_share: share of the samples that lack evidence.
     stolen_share: share of the time of all samples that the hypervisor gave to other guests. surroundings: None if
     not recorded. narrowed: requested points left out since the budget is too short; empty if none. reused: visits of
     another run that are used; empty if none. damage: damaged streams of the journal that are left out; empty if
-    none. withheld_problems: number of the index's `held_back` with a severity above `note`. uncompared: pairs of
+    none. withheld_problems: number of the index's `withheld` with a severity above `note`. uncompared: pairs of
     `--against` without a ratio. enough_s: budget that would give each of them a ratio, or most points of a busy run
     convergence, by the times of this run's visits; None if no budget helps, or none is needed. contradictions: rules
     that the journal breaks (docs/measuring.md), each as a sentence that is true of an honest run. uncounted: why it
@@ -241,10 +241,10 @@ class RunInfo(Record, frozen=True):
     folder: str
     precision: float = PRECISION
     points: int = 0
-    settled: int = 0
+    converged: int = 0
     limited: int = 0
     timed_share: Portion = 0.0
-    shared_share: Portion | None = None
+    contended_share: Portion | None = None
     verdict: RunVerdict = "quiet"
     unseen_share: Portion = 0.0
     stolen_share: Portion = 0.0

@@ -86,7 +86,7 @@ def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool
     part = msgspec.structs.replace(
         index, rows=rows, tolls=kept(index.tolls), lengths=kept(index.lengths), profiles=kept(index.profiles),
         modelled=kept(index.modelled), hierarchy=index.hierarchy if has_levels else (),
-        inferred=index.inferred if has_levels else (), findings=(), held_back=(), opposed=(), study=None, kinds=(),
+        inferred=index.inferred if has_levels else (), findings=(), withheld=(), opposed=(), study=None, kinds=(),
     )  # fmt: skip
     return msgspec.structs.replace(
         results, index=part, probes={name: probe for name, probe in results.probes.items() if name in names},

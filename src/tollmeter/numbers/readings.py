@@ -72,7 +72,7 @@ class Reading(NamedTuple):
     has_control: bool
     lane_rates: Array | None
     workers: int
-    set_aside: tuple[str, ...]
+    discarded: tuple[str, ...]
     waits: bool = False
 
     @property
@@ -164,7 +164,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
                 has_control=end > begin and not lacking[visit],
                 lane_rates=None if rates is None else np.array(rates),
                 workers=len(lanes[0]) if in_company else 0,
-                set_aside=why[aside_ends[visit - 1] if visit else 0 : aside_ends[visit]],
+                discarded=why[aside_ends[visit - 1] if visit else 0 : aside_ends[visit]],
                 waits=probe.switches or bool(probe.roles),
             )
         )

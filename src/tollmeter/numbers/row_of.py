@@ -122,7 +122,7 @@ def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
     counts = {
         "visits": len(estimates.series.all.counts) if estimates.series else 0,
         "samples": sum(read.many for read in visited.readings) if estimates.series else 0,
-        "set_aside": sum(len(read.set_aside) for read in visited.readings),
+        "discarded": sum(len(read.discarded) for read in visited.readings),
     }
     if estimates.complaint or estimates.series is None:
         return bare(first, visited.probe, estimates.metric, "unstable", estimates.complaint, **counts)
@@ -153,7 +153,7 @@ def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
     if row.median is None or row.low is None or row.high is None:
         return row
     converged = has_converged(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
-    return msgspec.structs.replace(row, settled=converged or is_counted(row), layouts=len(set(layouts)))
+    return msgspec.structs.replace(row, converged=converged or is_counted(row), layouts=len(set(layouts)))
 
 
 def is_counted(row: Row) -> bool:
@@ -198,7 +198,7 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
     samples = sum(read.many for read in readings) if series else 0
     if samples >= LEAST_SAMPLES:
         return None
-    aside = Counter(why for read in readings for why in read.set_aside)
+    aside = Counter(why for read in readings for why in read.discarded)
     if aside:
         why, _ = aside.most_common(1)[0]
         return f"{samples} usable samples: {aside.total()} discarded, most for this: {why}"

@@ -303,7 +303,7 @@ def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
     lacking = f"no evidence of {' or '.join(sorted(lacks))}"
     reason = "; ".join(text for text in (row.reason, lacking) if text)
-    wide = {"low": low, "high": high, "state": "unknown", "states": (), "settled": False}
+    wide = {"low": low, "high": high, "state": "unknown", "states": (), "converged": False}
     return msgspec.structs.replace(row, reason=reason, **wide)
 
 

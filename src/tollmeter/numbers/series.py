@@ -99,7 +99,8 @@ class Series(NamedTuple):
         """Returns the parts that the row states, the headline first: the cost on an uncontended core if measured, the
         cost over all samples, and the cost beside a busy sibling."""
         several: tuple[tuple[StateName | None, Part | None], ...] = (
-            ("whole", self.parts.get("whole")), (self.state, self.all), ("shared", self.parts.get("shared")),
+            ("uncontended", self.parts.get("uncontended")), (self.state, self.all),
+            ("contended", self.parts.get("contended")),
         )  # fmt: skip
         return {name: part for name, part in several if part is not None}
 
@@ -134,7 +135,7 @@ def series_of(
     if not is_seen:
         return Series(everything, {}, None, stated, evidence)
     ways: dict[StateName, Location] = {
-        "whole": "quantile" if metric.source in _ONE_SIDED else "median", "shared": "median",
+        "uncontended": "quantile" if metric.source in _ONE_SIDED else "median", "contended": "median",
     }  # fmt: skip
     parts = {name: everything.where(seen == name, way).of_long_visits() for name, way in ways.items()}
     least = min(LEAST_VISITS, len(timed))

@@ -87,7 +87,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 # ---- compared formats -----------------------------------------------------------------------------------------------
 
-FORMAT = 1
+FORMAT = 2
 _GO_UNITS = {"ns": "ns/op", "B": "B/op", "cycle": "cycles/op", "instruction": "instrs/op", "fault": "faults/op"}
 
 

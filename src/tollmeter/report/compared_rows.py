@@ -204,7 +204,7 @@ def _facts(results: Results) -> dict[str, str]:
     """Returns the facts of a run. options: typed options that change how a row is measured."""
     machine, run, request = results.index.machine, results.index.run, results.request
     numbered = [row for row in results.index.rows if row.status == "ok"]
-    cpus, share = ",".join(map(str, request.get("cpus", ()))), run.shared_share
+    cpus, share = ",".join(map(str, request.get("cpus", ()))), run.contended_share
     options = (f"budget {request['budget_seconds']:g} s" if "budget_seconds" in request else "",
                f"precision {100 * run.precision:g} %", f"CPUs {cpus}" if cpus else "",
                " ".join(request.get("places", ())))  # fmt: skip

@@ -87,7 +87,7 @@ def print_findings(
         wrapped(console, f"Not judged: {line}.", hanging=2)
     if len(untold) > _FEW_UNMEASURED:
         wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
-    held = run_verdict.held_back(results)
+    held = run_verdict.withheld(results)
     if held and not results.index.run.withheld_problems:  # problems among them are named above
         wrapped(console, held, hanging=2, style="dim")
     if measured := summary(results):
@@ -139,7 +139,7 @@ def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str],
 def as_json(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> bytes:
     answer = {
         "fit": _state(found, unjudged) == 1, "sentence": headline(found, unjudged), "findings": found,
-        "unjudged": unjudged, "withheld": results.index.held_back, "verdict": results.index.run.verdict,
+        "unjudged": unjudged, "withheld": results.index.withheld, "verdict": results.index.run.verdict,
         "run": results.index.run.folder,
         "host": results.index.machine.host,
         "changes": [{"path": path, "found": was, "wanted": wanted, "finding": asking.name}

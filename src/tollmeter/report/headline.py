@@ -121,7 +121,7 @@ def _limit(results: Results) -> str:
         return "no row has a number"
     if not _families(results):
         return "nothing was timed on this machine by its own clock"
-    withheld = len(results.index.held_back)
+    withheld = len(results.index.withheld)
     is_limited = results.index.run.withheld_problems > 0 or results.index.run.verdict in run_verdict.WHY_WITHHELD
     why = run_verdict.why_withheld(results) if is_limited else ""
     counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""

@@ -53,7 +53,7 @@ def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) 
         "healthy": not slower and not unmeasured, "slower": slower, "unmeasured": unmeasured,
         "run": results.index.run.folder, "host": results.index.machine.host,
         "rows": [{"name": full_name(row), "unit": row.unit, "status": row.status, "median": row.median, "low": row.low,
-                  "high": row.high, "state": row.state, "converged": row.settled} for row in results.index.rows],
+                  "high": row.high, "state": row.state, "converged": row.converged} for row in results.index.rows],
     }  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(answer)) + b"\n"
 

@@ -26,7 +26,7 @@ CHANGE = "│"
 WIDEST, NARROW = 72, 24
 MOST_TABLES, MOST_USUAL = 6, 20
 STATES = {
-    "whole": "uncontended core", "all": "over all samples", "shared": "contended core",
+    "uncontended": "uncontended core", "all": "over all samples", "contended": "contended core",
     "unknown": "contention unknown", "first": "first mode", "second": "second mode",
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from tollmeter.model import Index, Level, Row, Value
 from tollmeter.model.base import InferenceKind, StateName
 
 Number = Callable[[Index], float | None]
-_STATES: tuple[StateName | None, ...] = ("whole", "all", None)
+_STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
 """In which rows are subtracted from each other."""
 
 

@@ -35,7 +35,7 @@ def render(results: Results) -> str:
     parts += map(grid_of, all_tables(results))
     parts += [*map(text, (*of_kinds(results), *tables.unread(results))), _findings(results)]
     sentences = (
-        run_verdict.held_back(results),
+        run_verdict.withheld(results),
         tables.unfinished(results),
         results.index.run.summary,
         tables.sureness(results),

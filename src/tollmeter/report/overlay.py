@@ -26,7 +26,7 @@ from tollmeter.report.tables import Column, Line, Table
 
 CANNOT_TELL = 4
 STATES = {
-    "whole": "on an uncontended core", "all": "over all samples", "shared": "on a contended core",
+    "uncontended": "on an uncontended core", "all": "over all samples", "contended": "on a contended core",
     "unknown": "contention unknown",
 }  # fmt: skip
 

@@ -135,7 +135,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     verdict = run_verdict.verdict(results)
     worth = {
         "word": run_verdict.word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
-        "meaning": run_verdict.meaning(results), "held": run_verdict.held_back(results),
+        "meaning": run_verdict.meaning(results), "held": run_verdict.withheld(results),
     }  # fmt: skip
     sureness = (
         ("Discarded", tables.discarded_in_words(discarded)), ("Steady", tables.steadiness(results)),

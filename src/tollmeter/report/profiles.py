@@ -18,8 +18,8 @@ LEAST_POINTS = 3.0
 """Percentage points of change from which on a function is in the sentence."""
 COUNTED = "instructions"
 OF_STATE = {
-    "whole": " on an uncontended core",
-    "shared": " on a contended core",
+    "uncontended": " on an uncontended core",
+    "contended": " on a contended core",
     "unknown": " on a core that was contended for part of the time",
 }
 

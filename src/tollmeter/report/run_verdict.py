@@ -76,7 +76,7 @@ def word(run: RunInfo) -> str:
 
 
 def _contention(run: RunInfo) -> str:
-    share = percent(run.shared_share or 0.0)
+    share = percent(run.contended_share or 0.0)
     return f", but the core was contended {share} of the time" if is_contended(run) else ""
 
 
@@ -90,11 +90,11 @@ def verdict(results: Results) -> str:
     if not has_numbers(results) and not is_under_way(run):
         return ""
     aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
-    of_points = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    of_points = [f"{run.converged} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence = _of_first_screen(results) or of_points
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
-    if run.shared_share and not is_contended(run):
-        evidence.append(f"core contended {percent(run.shared_share)} of the time")
+    if run.contended_share and not is_contended(run):
+        evidence.append(f"core contended {percent(run.contended_share)} of the time")
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
@@ -106,7 +106,7 @@ def _of_first_screen(results: Results) -> list[str]:
     are measured first."""
     run = results.index.run
     known, of = narrow(results)
-    is_beside_others = (run.shared_share or 0.0) > MOST_QUIET_CONTENDED and 2 * run.settled < run.points
+    is_beside_others = (run.contended_share or 0.0) > MOST_QUIET_CONTENDED and 2 * run.converged < run.points
     is_worth = is_beside_others and known and of >= LEAST_SHOWN
     return [f"{known} of {of} numbers shown within {percent(NARROW)}"] if is_worth else []
 
@@ -119,9 +119,9 @@ def meaning(results: Results) -> str:
     return f"{MEANINGS[run.verdict]}{_contention(run)}"
 
 
-def held_back(results: Results) -> str:
+def withheld(results: Results) -> str:
     """Returns which findings are withheld, and why; empty if the run carries all."""
-    names = results.index.held_back
+    names = results.index.withheld
     if not names or not has_numbers(results):
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])

@@ -301,7 +301,7 @@ def headline(toll: Toll, *, both: bool) -> Figure | str:
 def was_contended(toll: Toll) -> bool:
     """Returns whether the two values of tolls, on an uncontended core and over all samples, need separate columns."""
     seen = [state.state for state in toll.states]
-    return "shared" in seen or seen[:1] == ["all"]
+    return "contended" in seen or seen[:1] == ["all"]
 
 
 def per_ms(ns: float) -> str:

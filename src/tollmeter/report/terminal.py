@@ -160,7 +160,7 @@ def _left_out(results: Results, console: Console) -> None:
 
 def _findings(results: Results, console: Console, whole: bool) -> None:
     """Prints each finding with its remedy if all is shown; else the gravest findings in a line or two."""
-    findings, held = tables.findings(results), run_verdict.held_back(results)
+    findings, held = tables.findings(results), run_verdict.withheld(results)
     indent, dim = " " * (INDENT + 3), "dim"
     room = width_of(console) - len(indent)
     if findings or held:

@@ -19,7 +19,7 @@ import msgspec
 from tollmeter.model import INDEX_FORMAT, Failure, Index, Inference, Toll
 
 TITLE = "toll show RUN --format json"
-_NUMBERS = ["median", "low", "high", "minimum", "visits", "samples", "set_aside"]
+_NUMBERS = ["median", "low", "high", "minimum", "visits", "samples", "discarded"]
 _SENTENCE = {"type": "string", "minLength": 1}
 _RULES: dict[str, dict[str, Any]] = {
     "Index": {"properties": {"format": {"const": INDEX_FORMAT}}},

@@ -24,7 +24,7 @@ from tollmeter.store.parquet import Arrays, ParquetTable, Stretch, jsonl, parque
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
-TABLE_FORMAT = 1
+TABLE_FORMAT = 2
 """Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
 _ARRAYS = 512
 """Visits whose samples are arrays at a time: a library holds several copies of each."""

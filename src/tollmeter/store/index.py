@@ -2,7 +2,7 @@
 """index.sqlite: the results derived from a run's journal, for queries in SQL. It is made again if the journal or the
 deriving code changed; it is not stored if the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`, `opposed`, `profiles`),
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `withheld`, `opposed`, `profiles`),
 and one for each list of records in an index, one column for each field of its record in model/; a field that is neither
 text nor a number is JSON."""
 
@@ -52,7 +52,7 @@ _TABLES: dict[str, type[Record]] = {
 _FIELDS = {"levels": "hierarchy"}
 """The index's field where its table has another name."""
 _DOCUMENTS: dict[str, Any] = {
-    "run": RunInfo, "machine": Machine, "study": Study | None, "held_back": tuple[str, ...],
+    "run": RunInfo, "machine": Machine, "study": Study | None, "withheld": tuple[str, ...],
     "opposed": tuple[Opposed, ...], "profiles": tuple[Profile, ...], "kinds": tuple[KindAnswer, ...],
 }  # fmt: skip
 _DERIVING = (

@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr
 
 from tollmeter.files import first_bytes, read_regular, write_whole
 from tollmeter.model import PRECISION, Distances, Failure, Modelled, Pair, Priority, Profile, Record, Suite, Value
-from tollmeter.model.former_names import present_row_names
+from tollmeter.model.former_names import STATES, present_row_names
 from tollmeter.protocol import clean, clean_suite
 
 FORMAT = 2
@@ -166,12 +166,14 @@ def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
     path = folder / _NAMES[form]
     try:
         records = clean(msgspec.json.decode(read_regular(path, _MOST_KEPT_BYTES)))
+        if form is Profile:
+            records = [record | {"state": STATES.get(record.get("state"), record.get("state"))} for record in records]
         return tuple(msgspec.convert(records, list[form]))  # type: ignore[valid-type]
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", 5) from error
 
 

@@ -70,7 +70,7 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     rows = [
         msgspec.structs.replace(
             row, parameters={**named, "pair": _pair_word(pair)}, visits=number.visits, states=(), modes=(),
-            settled=not number.is_wide, minimum=number.least, quartiles=(),
+            converged=not number.is_wide, minimum=number.least, quartiles=(),
             median=number.estimate.value, low=number.estimate.low, high=number.estimate.high,
         )
         for pair, number in pair_numbers(outcomes, probe, metric).items() if pair in own

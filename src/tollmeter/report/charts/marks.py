@@ -101,7 +101,7 @@ def is_firm(row: Row) -> bool:
 def sure(row: Row) -> Datum:
     """Returns value, interval and samples in words, for the tooltip."""
     low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
-    aside = f", {row.set_aside} discarded" if row.set_aside else ""
+    aside = f", {row.discarded} discarded" if row.discarded else ""
     return {
         "value": str(numbers.of_row(row)),
         "interval": f"{low} to {high}" if has_interval(row) else "none, of too few visits",

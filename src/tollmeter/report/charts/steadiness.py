@@ -31,7 +31,7 @@ STRETCHES = 60
 STRIP = 9  # pixels
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
 TIPS = tips(("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
-NAMES = {"whole": "uncontended core", "shared": "contended core", "unknown": "unknown"}
+NAMES = {"uncontended": "uncontended core", "contended": "contended core", "unknown": "unknown"}
 
 STEADINESS = Subject(
     "steadiness",
@@ -105,7 +105,7 @@ def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
     stretches: dict[int, list[bool]] = defaultdict(list)
     for sample in samples:
         if sample.state != "unknown":
-            stretches[int(sample.at_s / width)].append(sample.state == "shared")
+            stretches[int(sample.at_s / width)].append(sample.state == "contended")
     if stretches:
         shares = {place: fmean(contended) for place, contended in sorted(stretches.items())}
         data = [{"x": place * width, "x2": (place + 1) * width, "share": share, "value": percent(share)}
@@ -126,7 +126,7 @@ def _sentence(samples: Sequence[SampleMark], middle: float) -> str:
     known = [sample for sample in samples if sample.state != "unknown"]
     parts = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
     if known:
-        contended = sum(sample.state == "shared" for sample in known) / len(known)
+        contended = sum(sample.state == "contended" for sample in known) / len(known)
         parts.append(f"core contended in {percent(contended)} of those whose state is known")
     aside = sum(bool(sample.aside) for sample in samples)
     if aside:
@@ -159,7 +159,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
     }
     points = layer("point", encoding, data=values(data), style="dot", opacity=0.75)
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
-    contended = next((state for state in row.states if state.state == "shared"), None)
+    contended = next((state for state in row.states if state.state == "contended"), None)
     beside = f", {time(contended.median, contended.low, contended.high)} on a contended core" if contended else ""
     subject = Subject(
         "distribution",

@@ -8,7 +8,7 @@ const known = new Map(given.machines.map((one) => [one.id, one]));
 const whole = new Map(given.loads ? [] : known), ticked = new Set();
 const COLUMNS = [["name", "CPU"], ["cpus", "CPUs"], ["load", "memory latency"], ["read", "memory read"], ["call", "system call"], ["memory", "memory"], ["clock", "core clock"], ["day", "day"]];
 const LISTED = ["hypervisor", "kernel", "verdict", "suite", ...COLUMNS.map(([key]) => key)];
-const SERIES = 6, LEAST_SPAN = Math.log(2), WIDEST_CELL = 44, NORMAL_STATES = new Set(["whole", ""]);
+const SERIES = 6, LEAST_SPAN = Math.log(2), WIDEST_CELL = 44, NORMAL_STATES = new Set(["uncontended", ""]);
 const at = (id) => document.getElementById(id);
 
 function make(tag, words, ...inside) {
