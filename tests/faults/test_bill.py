@@ -55,6 +55,16 @@ def by_name(made: Crossings) -> Counter[str]:
     return names
 
 
+def test_a_kernel_that_times_page_faults_takes_less_for_them_than_the_loop_that_makes_them(runner: Here) -> None:
+    made = crossings(runner, "kernel", Words("-stores-4096", ("stores",)))
+    if made.reason:
+        pytest.skip(made.reason)
+    if not made.events.get("store_fault_ns"):
+        pytest.skip("this kernel counts page faults, and does not time them")
+    assert 4096 <= made.events["store_faults"] < 4200
+    assert 0.3 * made.loop_ns < made.events["store_fault_ns"] < 1.2 * made.loop_ns
+
+
 @pytest.mark.parametrize(
     ("way", "mode"),
     [

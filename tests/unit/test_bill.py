@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from tollmeter.bill.billed import Billed
+from tollmeter.bill.billed import Billed, middle_first
 from tollmeter.bill.calibration import Calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way
 from tollmeter.bill.items import Bill, bill
@@ -94,6 +95,34 @@ def test_page_faults_have_their_kinds_and_prices_where_these_are_counted() -> No
     assert [(item.count, item.ns, item.bound) for item in made.items] == [
         (10, 5000.0, "at least"), (4, 2800.0, "at most"), (1, 300.0, "at most"),
     ]  # fmt: skip
+
+
+def test_page_faults_that_are_timed_cost_their_windows() -> None:
+    """Of 400 ns, of which that of a first store stands for a fault of 500."""
+    counted = crossed([], store_faults=10, store_fault_ns=4000, load_faults=2, load_fault_ns=5000, copy_faults=1)
+    clean = replace(counted, major_faults=1)
+    made = bill("program", [clean] * 3, counted, replace(CALIBRATION, fault_ns=400.0, scale=0.5), way="kernel")
+    assert [(item.count, item.ns, item.bound) for item in made.items] == [
+        (10, 3000.0, ""), (2, 2700.0, ""), (1, 700.0, "at most"),
+    ]  # fmt: skip
+    assert made.events["major_faults"] == 1
+
+
+def test_timer_interrupts_are_an_item_of_their_own() -> None:
+    (item,) = billed(crossed([], ticks=3, tick_ns=9000, store_faults=0)).items[:1]
+    assert (item.name, item.count, item.ns, item.boundary_ns) == ("timer interrupt", 3, 9000.0, 0.0)
+
+
+def test_a_counted_run_is_scaled_by_its_own_cpu_time_and_that_of_counting() -> None:
+    """Of two runs of one share, on a core of half the speed in one of them. Counting adds 0.2 ms of 10.2."""
+    clean = [crossed([], cpu_ms=10.0)] * 3
+    added = {"added_call_ns": 100.0, "added_ask_ns": 50.0, "added_switch_ns": 1000.0, "added_fault_ns": 500.0}
+    fast, slow = (
+        crossed([call("stat", 1000, each)], cpu_ms=cpu_ms, voluntary=30, store_faults=20, copy_faults=20)
+        for each, cpu_ms in ((1000.0, 10.2), (2000.0, 20.4))
+    )
+    (_, one), (_, other) = middle_first(clean, [fast, slow], replace(CALIBRATION, **added), "kernel")
+    assert sorted((one.scale, other.scale)) == [pytest.approx(0.5), pytest.approx(1.0)]
 
 
 def test_small_transfers_are_merged_by_their_bytes() -> None:

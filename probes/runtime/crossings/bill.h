@@ -38,7 +38,11 @@ enum event {
   COPY_FAULTS,   /* user mode, store to a mapped page that is not writable: a copy, or a page that was shared */
   FETCH_FAULTS,  /* user mode, instructions */
   KERNEL_FAULTS, /* inside a system call, whose time contains them */
-  TICKS,         /* timer interrupts */
+  LOAD_FAULT_NS, /* of all of the kind, as a call's; 0 if the kernel cannot time them */
+  STORE_FAULT_NS,
+  COPY_FAULT_NS,
+  FETCH_FAULT_NS,
+  TICKS, /* timer interrupts */
   TICK_NS,
   CLAMPED, /* calls whose time came out below zero, counted as zero */
   EVENTS

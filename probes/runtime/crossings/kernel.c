@@ -7,6 +7,9 @@
  * thread of a followed one is followed. Raw tracepoints have pointers where others have fields, so the offset of
  * task_struct.pid is read from the kernel's own BTF.
  *
+ * No tracepoint ends a page fault. Its window is from page_fault_user to the return of handle_mm_fault, where the kernel
+ * can call a program on a function's return (a BPF trampoline, Linux 5.5); elsewhere faults are only counted.
+ *
  * It needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (CONFIG_DEBUG_INFO_BTF), and no lockdown.
  */
 #include <errno.h>
@@ -25,9 +28,9 @@
 
 struct thread {
   uint64_t began_ns, away_ns, left_ns, tick_ns, call, repeated, closed,
-      first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs; closed: place of the last call's counts, plus 1;
-                                                                first: number of its ABI's first call, UNKNOWN after exec,
-                                                                ENDING from sched_process_exit on */
+      first; /* began_ns: 0 outside of a call and of a fault; left_ns: 0 while it runs; call: its number, or FAULT plus
+                the event that a fault's time is added to; closed: place of the last call's counts, plus 1; first: number
+                of its ABI's first call, UNKNOWN after exec, ENDING from sched_process_exit on */
 };
 #define OF(field) ((int)offsetof(struct thread, field))
 
@@ -44,12 +47,14 @@ enum {
   MOST_PATH = 128
 };
 enum { COMPATIBLE = 2 }; /* TS_COMPAT, arch/x86/include/asm/thread_info.h: the call is one of the 32-bit ABI */
-enum { UNKNOWN = -1, ENDING = -2 };
+enum { UNKNOWN = -1, ENDING = -2, FAULT = CALLS };
 
 static int threads, calls, events, paths, asked;
 static struct {
   int pid, exit_state, status; /* offsets in bytes; below 0 where the kernel has no such field */
 } offsets = {-1, -1, -1};
+static uint32_t fault_function; /* number of handle_mm_fault in the kernel's BTF, or 0 */
+static bool times_faults;
 
 /* ---- offsets ---- */
 
@@ -98,14 +103,16 @@ static void take_fields(const struct btf_type *type, const char *strings) {
 }
 
 static void walk_types(const char *bytes, size_t size) {
-  enum { STRUCT = 4 };
+  enum { STRUCT = 4, FUNCTION = 12 };
   const struct btf_header *header = (const void *)bytes;
   const char *types = bytes + header->header_bytes + header->types_at;
   const char *strings = bytes + header->header_bytes + header->strings_at;
   if (strings + header->strings_bytes > bytes + size || types + header->types_bytes > bytes + size) return;
-  for (const char *at = types; at + sizeof(struct btf_type) <= types + header->types_bytes;) {
+  uint32_t number = 1;
+  for (const char *at = types; at + sizeof(struct btf_type) <= types + header->types_bytes; number++) {
     const struct btf_type *type = (const void *)at;
     const unsigned kind = type->info >> 24 & 0x1f;
+    if (kind == FUNCTION && strcmp(strings + type->name, "handle_mm_fault") == 0) fault_function = number;
     if (kind == STRUCT &&
         (strcmp(strings + type->name, "task_struct") == 0 || strcmp(strings + type->name, "thread_info") == 0))
       take_fields(type, strings);
@@ -541,10 +548,24 @@ static void write_migration(struct code *c) {
   leave(c);
 }
 
+/* The time of a fault is added to the event `time`, if it can be. */
+static void begin_fault(struct code *c, enum event which, enum event time, unsigned label) {
+  add_one(c, which, label);
+  if (times_faults) {
+    with_value(c, BPF_MOV, R1, FAULT + time);
+    store(c, R7, OF(call), R1);
+    store_zero(c, R7, OF(away_ns));
+    store(c, R7, OF(began_ns), R8);
+  }
+  jump(c, BPF_JA, 0, 0, OUT);
+}
+
 /* page_fault_user(address, registers, error code) of x86 (Intel SDM 3A, 4.7): 1 present, 2 store, 16 fetch. */
 static void write_user_fault(struct code *c) {
   enum { COPY = 1, STORE, FETCH, ONE = 4, PRESENT = 1, WRITE = 2, INSTRUCTION = 16 };
   load(c, R6, R1, 16);
+  call(c, BPF_FUNC_ktime_get_ns);
+  with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, OUT);
   with(c, BPF_MOV, R1, R6);
   with_value(c, BPF_AND, R1, INSTRUCTION);
@@ -553,16 +574,40 @@ static void write_user_fault(struct code *c) {
   with_value(c, BPF_AND, R1, PRESENT | WRITE);
   jump(c, BPF_JEQ, R1, PRESENT | WRITE, COPY);
   jump(c, BPF_JEQ, R1, WRITE, STORE);
-  add_one(c, LOAD_FAULTS, ONE);
-  jump(c, BPF_JA, 0, 0, OUT);
+  begin_fault(c, LOAD_FAULTS, LOAD_FAULT_NS, ONE);
   mark(c, COPY);
-  add_one(c, COPY_FAULTS, ONE + 1);
-  jump(c, BPF_JA, 0, 0, OUT);
+  begin_fault(c, COPY_FAULTS, COPY_FAULT_NS, ONE + 1);
   mark(c, STORE);
-  add_one(c, STORE_FAULTS, ONE + 2);
-  jump(c, BPF_JA, 0, 0, OUT);
+  begin_fault(c, STORE_FAULTS, STORE_FAULT_NS, ONE + 2);
   mark(c, FETCH);
-  add_one(c, FETCH_FAULTS, ONE + 3);
+  begin_fault(c, FETCH_FAULTS, FETCH_FAULT_NS, ONE + 3);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* Return of handle_mm_fault, which calls of the kernel's own enter too. */
+static void write_fault_end(struct code *c) {
+  enum { POSITIVE = 1 };
+  call(c, BPF_FUNC_ktime_get_ns);
+  with(c, BPF_MOV, R9, R0);
+  look_up_current(c, R7, OUT);
+  load(c, R8, R7, OF(call));
+  jump(c, BPF_JSLT, R8, FAULT, OUT);
+  load(c, R1, R7, OF(began_ns));
+  jump(c, BPF_JEQ, R1, 0, OUT);
+  store_zero(c, R7, OF(began_ns));
+  with(c, BPF_SUB, R9, R1);
+  load(c, R1, R7, OF(away_ns));
+  with(c, BPF_SUB, R9, R1);
+  jump(c, BPF_JSGE, R9, 0, POSITIVE);
+  with_value(c, BPF_MOV, R9, 0);
+  mark(c, POSITIVE);
+  with_value(c, BPF_SUB, R8, FAULT);
+  store_32(c, FRAME, KEY_2, R8);
+  find(c, events, KEY_2, OUT);
+  load(c, R1, R0, 0);
+  with(c, BPF_ADD, R1, R9);
+  store(c, R0, 0, R1);
   mark(c, OUT);
   leave(c);
 }
@@ -599,12 +644,14 @@ static void write_tick_end(struct code *c) {
   leave(c);
 }
 
-/* needed: without it nothing is counted. Tracepoints of page faults and of the timer exist on x86 alone. */
+/* needed: without it nothing is counted. Tracepoints of page faults and of the timer exist on x86 alone. The return of
+ * handle_mm_fault is first, since a program that begins a window depends on one that ends it. */
 static const struct {
   const char *tracepoint;
   void (*write)(struct code *c);
   bool needed;
-} programs[] = {{"sys_enter", write_enter, true},
+} programs[] = {{NULL, write_fault_end, false},
+                {"sys_enter", write_enter, true},
                 {"sys_exit", write_exit, true},
                 {"sched_switch", write_switch, true},
                 {"sched_process_fork", write_fork, true},
@@ -624,19 +671,26 @@ static bool is_verbose(void) {
   return getenv("TOLL_BILL_LOG") != NULL;
 }
 
+/* Of a tracepoint, or of the return of a function. */
+static int load_one(const struct code *c, const char *tracepoint, char *log, size_t log_bytes) {
+  return tracepoint ? load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, log, log_bytes)
+                    : load_at_return(c, fault_function, log, log_bytes);
+}
+
 static const char *open_program(unsigned i) {
   static char log[1 << 16];
   struct code *c = calloc(1, sizeof *c);
   if (!c) return "out of memory";
   programs[i].write(c);
-  int program = load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, 0);
+  const char *tracepoint = programs[i].tracepoint, *name = tracepoint ? tracepoint : "handle_mm_fault";
+  int program = load_one(c, tracepoint, NULL, 0);
   if (program < 0 && is_verbose()) {
-    load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, log, sizeof log);
-    fprintf(stderr, "%s: %s\n", programs[i].tracepoint, log);
+    load_one(c, tracepoint, log, sizeof log);
+    fprintf(stderr, "%s: %s\n", name, log);
   }
   free(c);
-  if (program < 0) return refused(programs[i].tracepoint);
-  return attach_raw(programs[i].tracepoint, program) < 0 ? refused(programs[i].tracepoint) : NULL;
+  if (program < 0) return refused(name);
+  return attach_raw(tracepoint, program) < 0 ? refused(name) : NULL;
 }
 
 const char *kernel_open(void) {
@@ -656,6 +710,7 @@ const char *kernel_open(void) {
   for (unsigned i = 0; i < sizeof programs / sizeof programs[0]; i++) {
     const char *reason = open_program(i);
     if (reason && programs[i].needed) return reason;
+    if (!programs[i].tracepoint) times_faults = !reason;
   }
   return NULL;
 }

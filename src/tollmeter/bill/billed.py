@@ -65,7 +65,7 @@ def billed(
     calibration = combined(trials, [one for of_command in counted for one in of_command])
     made: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
-        by_round = _middle_first(runs, crossed, calibration, way)
+        by_round = middle_first(runs, crossed, calibration, way)
         one = bill(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
         saved = _saved(clean[0], runs) if made else None
         counts, scaled = zip(*by_round, strict=True)
@@ -73,15 +73,16 @@ def billed(
     return tuple(made)
 
 
-def _middle_first(
+def middle_first(
     runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
-    """Returns counted runs with their calibrations, the run with the median sum of items first. Each is scaled, by the
-    clean run of its round, to the core state of the clean runs as a whole."""
+    """Returns counted runs with their calibrations, the run with the median sum of items first. Each is scaled, by its
+    own CPU time, to the core state of the clean runs: a contended core slows the command and the counting alike."""
     middle_ns = median(run.cpu_ns for run in runs)
-    scales = [middle_ns / max(1, run.cpu_ns) if len(counted) > 1 else 1.0 for run in runs]
+    expected_ns = [middle_ns + calibration.counting_ns(one) for one in counted]
     rounds = [
-        (one, msgspec.structs.replace(calibration, scale=scale)) for one, scale in zip(counted, scales, strict=False)
+        (one, msgspec.structs.replace(calibration, scale=ns / max(1, one.cpu_ns) if way == "kernel" else 1.0))
+        for one, ns in zip(counted, expected_ns, strict=True)
     ]
     rounds.sort(key=lambda each: sum(item.ns or 0.0 for item in items(each[0], runs, each[1], way)))
     return [rounds.pop(len(rounds) // 2), *rounds]
@@ -98,8 +99,7 @@ def billed_process(process: int, seconds: float) -> Billed:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
     calibration = combined([calibrated(runner, "kernel")], [crossed])
     # Its own time: it was never run without being counted.
-    added_ns = max(0.0, crossed.counting_ns - calibration.toll_ns)
-    counting_ns = round(min(crossed.user_ns, crossed.count * added_ns))
+    counting_ns = round(min(crossed.user_ns, calibration.counting_ns(crossed)))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
     name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")

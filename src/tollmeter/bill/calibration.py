@@ -13,10 +13,13 @@ from tollmeter.bill.crossings import Crossings, Runner, Way, crossings
 from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
-_CALLS, _PAGES, _SPAWNS, _ROUNDS = 200_000, 4_096, 50, 4_000
+_CALLS, _PAGES, _SPAWNS, _ROUNDS, _ASKS = 200_000, 4_096, 50, 4_000, 20_000
+WAYS_OF_LOOPS: tuple[Way, Way] = "kernel", "usage"
 _TIMES = 3
 """Measurements of a switch in a trial: a core that is contended in one of its two loops makes it half or twice."""
 FORKS = ("fork", "clone", "clone3")
+ASKS = frozenset({"stat", "lstat", "access", "readlink", "statx", "newfstatat", "faccessat", "readlinkat"})
+"""Calls whose path is looked up (probes/runtime/crossings/kernel.c)."""
 
 
 class Calibration(Record, frozen=True):
@@ -25,8 +28,10 @@ class Calibration(Record, frozen=True):
     memory, and at a store to a page of it. The following are 0 unless calls are timed. spawn_ns: cost of vfork for
     the calling process; given_back: cost for a forked process to free its copied page tables, as a share of the cost
     of the copy; switch_ns: cost of a switch outside of windows, that is the return to user mode with the registers
-    of the FPU, or the whole of a switch on the way back from a call; window_ns: window of getppid; scale: factor of
-    a window for the usual state of the core."""
+    of the FPU, or the whole of a switch on the way back from a call; window_ns: window of getppid; fault_ns: window of
+    a fault of store_ns, 0 if the kernel does not time faults; added_call_ns, added_ask_ns, added_switch_ns,
+    added_fault_ns: CPU time that counting adds to a call, beyond that to a question about a path, to a switch and to a
+    page fault; scale: factor of a window for the usual state of the core."""
 
     toll_ns: float
     store_ns: float
@@ -36,6 +41,11 @@ class Calibration(Record, frozen=True):
     given_back: float = 0.0
     switch_ns: float = 0.0
     window_ns: float = 0.0
+    fault_ns: float = 0.0
+    added_call_ns: float = 0.0
+    added_ask_ns: float = 0.0
+    added_switch_ns: float = 0.0
+    added_fault_ns: float = 0.0
     scale: float = 1.0
 
     def cost_ns(self, count: int, windows_ns: float, switched: int = 0) -> float:
@@ -45,6 +55,23 @@ class Calibration(Record, frozen=True):
         windows_ns += switched * self.switch_ns
         return max(0.0, self.scale * windows_ns + count * (self.toll_ns - self.window_ns))
 
+    def faults_ns(self, count: int, windows_ns: float) -> float:
+        """Returns the cost of page faults without the cost of counting, from the sum of their windows. These begin
+        after the entry and end before the return: that of a first store shows by how much."""
+        return max(0.0, self.scale * windows_ns + count * (self.store_ns - self.fault_ns))
+
+    def counting_ns(self, counted: Crossings) -> float:
+        """Returns the CPU time that counting added to a run."""
+        asks = sum(call.count for call in counted.calls if call.name in ASKS)
+        faults = sum(number for name, number in counted.events.items() if name.endswith("_faults"))
+        switches = counted.voluntary + counted.involuntary
+        return (
+            counted.count * self.added_call_ns
+            + asks * self.added_ask_ns
+            + switches * self.added_switch_ns
+            + faults * self.added_fault_ns
+        )
+
 
 def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
     """Returns one calibration from several: the minimum of both times of getppid, since interference only adds time and
@@ -52,34 +79,56 @@ def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Cal
     names = Calibration.__struct_fields__
     middle = {name: median(getattr(each, name) for each in trials) for name in names}
     toll_ns, window_ns = min(each.toll_ns for each in trials), min(each.window_ns for each in counted)
-    return msgspec.convert({**middle, "toll_ns": toll_ns, "window_ns": window_ns}, Calibration)
+    added_ns = max(0.0, min(each.counting_ns for each in counted) - toll_ns)
+    least = {"toll_ns": toll_ns, "window_ns": window_ns, "added_call_ns": added_ns}
+    return msgspec.convert({**middle, **least}, Calibration)
 
 
 def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
     """One short trial. forks: whether processes are started. Raises Failure as `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
-    store_ns, load_ns, copy_ns = (of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults)
+    prices = Calibration(toll_ns, *(of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults))
     if way != "kernel":
-        return Calibration(toll_ns, store_ns, load_ns, copy_ns)
-    switch_ns = median(_switch_ns(runner, toll_ns) for _ in range(_TIMES))
+        return prices
+    trial = _with_counting(runner, prices)
     if not forks:
-        return Calibration(toll_ns, store_ns, load_ns, copy_ns, switch_ns=switch_ns)
+        return trial
     spawns, copies = (_loop(runner, way, what, _SPAWNS) for what in ("spawns", "forks"))
     spawn_ns, copied_ns = _window(spawns, "vfork"), _window(copies, *FORKS)
     given_back = (_window(copies, "exit_group") - _window(spawns, "exit_group")) / max(1.0, copied_ns - spawn_ns)
-    return Calibration(toll_ns, store_ns, load_ns, copy_ns, spawn_ns, max(0.0, given_back), switch_ns)
+    return msgspec.structs.replace(trial, spawn_ns=spawn_ns, given_back=max(0.0, given_back))
 
 
-def _switch_ns(runner: Runner, toll_ns: float) -> float:
-    """Returns the CPU time of a switch outside of windows, from one loop with and without counting."""
-    counted = _loop(runner, "kernel", "switches", _ROUNDS)
+def _with_counting(runner: Runner, prices: Calibration) -> Calibration:
+    """Adds what counting changes: windows, and the CPU time that it takes."""
+    stores = _loop(runner, "kernel", "stores", _PAGES)
+    fault_ns = stores.events.get("store_fault_ns", 0) / max(1, stores.events.get("store_faults", 0))
+    added_fault_ns = stores.loop_ns / max(1, stores.loop_faults) - prices.store_ns
+    asked, alone = (_loop(runner, way, "asks", _ASKS) for way in WAYS_OF_LOOPS)
+    added_call_ns = max(0.0, asked.counting_ns - prices.toll_ns)
+    added_ask_ns = (asked.loop_ns - alone.loop_ns) / _ASKS - added_call_ns
+    switches = [_switch(runner, prices.toll_ns) for _ in range(_TIMES)]
+    switch_ns, added_switch_ns = (median(of) for of in zip(*switches, strict=True))
+    return msgspec.structs.replace(
+        prices, switch_ns=switch_ns, fault_ns=fault_ns, added_call_ns=added_call_ns,
+        added_ask_ns=max(0.0, added_ask_ns), added_switch_ns=max(0.0, added_switch_ns),
+        added_fault_ns=max(0.0, added_fault_ns),
+    )  # fmt: skip
+
+
+def _switch(runner: Runner, toll_ns: float) -> tuple[float, float]:
+    """Returns the CPU time of a switch outside of windows, and that which counting adds to it, from one loop with and
+    without counting."""
+    counted, clean = (_loop(runner, way, "switches", _ROUNDS) for way in WAYS_OF_LOOPS)
     own = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
     calls = [call for call in counted.calls if call.name in ("read", "write")]
     known_ns = own.cost_ns(sum(call.count for call in calls), sum(call.ns for call in calls))
     switched = sum(call.switched for call in calls)
-    clean_ns = _loop(runner, "usage", "switches", _ROUNDS).loop_ns
-    return max(0.0, clean_ns - known_ns) / max(1, switched)
+    of_calls_ns = counted.count * max(0.0, counted.counting_ns - toll_ns)
+    added_ns = counted.loop_ns - clean.loop_ns - of_calls_ns
+    switches = counted.voluntary + counted.involuntary
+    return max(0.0, clean.loop_ns - known_ns) / max(1, switched), added_ns / max(1, switches)
 
 
 def _window(counted: Crossings, *names: str) -> float:

@@ -18,14 +18,17 @@ BOTH_WAYS = frozenset({"sendfile", "splice", "copy_file_range", "getdents64", "g
 TRANSFERS = READS | WRITES | BOTH_WAYS
 """Calls whose result is a number of bytes."""
 FAULT_KINDS = {
-    "store_faults": ("first store to a page", "store_ns", "at least"),
-    "load_faults": ("first load of a page", "load_ns", "at most"),
-    "fetch_faults": ("first instruction of a page", "load_ns", "at most"),
-    "copy_faults": ("store to a shared page (copy)", "copy_ns", "at most"),
+    "store_fault": ("first store to a page", "store_ns", "at least"),
+    "load_fault": ("first load of a page", "load_ns", "at most"),
+    "fetch_fault": ("first instruction of a page", "load_ns", "at most"),
+    "copy_fault": ("store to a shared page (copy)", "copy_ns", "at most"),
 }
-"""By event: its name, its price, and on which side of the truth that is. A store may clear a huge page. A load may find
-no file, or few neighbours to map; a shared page may have no other user left, and then is not copied."""
+"""By kind: its name, and where the kernel does not time faults its price, and on which side of the truth that is. A
+store may clear a huge page. A load may find no file, or few neighbours to map; a shared page may have no other user
+left, and then is not copied."""
 MAJOR, MINOR = "page fault from a disk", "page fault"
+CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
+"""Events that the kernel accounts to runs without counting."""
 
 
 class Bill(Record, frozen=True):
@@ -56,14 +59,18 @@ def bill(
     total = sum(item.ns or 0.0 for item in made)
     return Bill(
         command, cpu, wall, len(clean), way, why, counted.count, made,
-        {**counted.events, **{name: _middle(clean, name) for name in ("voluntary", "involuntary")}},
+        {**counted.events, **{name: _middle(clean, name) for name in CLEAN_EVENTS}},
         min(total, cpu.value), total > cpu.value, calibration,
     )  # fmt: skip
 
 
 def items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
     """Returns the items of one counted run, most expensive first."""
-    made = (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration))
+    made = (
+        *_call_items(counted, way, calibration),
+        *_fault_items(counted, clean, calibration),
+        *_tick_items(counted, calibration),
+    )
     return tuple(sorted(made, key=lambda item: (-(item.ns or 0.0), -item.count)))
 
 
@@ -91,18 +98,35 @@ def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Itera
 
 
 def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration) -> Iterator[Charge]:
-    """Yields the charges for faults in user mode, which are counted and priced by their kind. Faults inside a system
+    """Yields the charges for faults in user mode, by their kind: timed, or counted and priced. Faults inside a system
     call are in its time."""
-    toll_ns = calibration.toll_ns
-    kinds = [(name, counted.events.get(event, 0), getattr(calibration, price), bound)
-             for event, (name, price, bound) in FAULT_KINDS.items()]  # fmt: skip
-    if not any(count for _, count, *_ in kinds):  # not counted, or an architecture without such tracepoints
-        kinds = [(MINOR, _middle(clean, "minor_faults"), calibration.store_ns, "about")]
-    # What its disk takes is no CPU time of the program; the rest is at least that of a page that is in memory.
-    kinds.append((MAJOR, _middle(clean, "major_faults"), calibration.load_ns, "at least"))
-    for name, count, each_ns, bound in kinds:
-        if count:
-            yield Charge(name, count, count * each_ns, count * min(toll_ns, each_ns), bound=bound)
+    kinds = [_faults(kind, counted, calibration) for kind in FAULT_KINDS]
+    if not any(kind.count for kind in kinds):  # not counted, or an architecture without such tracepoints
+        kinds = [_priced(MINOR, _middle(clean, "minor_faults"), calibration.store_ns, "about", calibration)]
+    if not calibration.fault_ns:
+        # What its disk takes is no CPU time of the program; the rest is at least that of a page that is in memory.
+        kinds.append(_priced(MAJOR, _middle(clean, "major_faults"), calibration.load_ns, "at least", calibration))
+    yield from (kind for kind in kinds if kind.count)
+
+
+def _faults(kind: str, counted: Crossings, calibration: Calibration) -> Charge:
+    """Returns the charge for the faults of a kind."""
+    name, price, bound = FAULT_KINDS[kind]
+    count, windows_ns = (counted.events.get(f"{kind}{of}", 0) for of in ("s", "_ns"))
+    if not (calibration.fault_ns and windows_ns):
+        return _priced(name, count, getattr(calibration, price), bound, calibration)
+    spent_ns = calibration.faults_ns(count, windows_ns)
+    return Charge(name, count, spent_ns, min(count * calibration.toll_ns, spent_ns))
+
+
+def _priced(name: str, count: int, each_ns: float, bound: str, calibration: Calibration) -> Charge:
+    return Charge(name, count, count * each_ns, count * min(calibration.toll_ns, each_ns), bound=bound)
+
+
+def _tick_items(counted: Crossings, calibration: Calibration) -> Iterator[Charge]:
+    """Yields the charge for timer interrupts, which are left out of windows. Their work is charged to the program."""
+    if ticks := counted.events.get("ticks", 0):
+        yield Charge("timer interrupt", ticks, calibration.scale * counted.events.get("tick_ns", 0), 0.0)
 
 
 def _middle(runs: Sequence[Crossings], name: str) -> int:

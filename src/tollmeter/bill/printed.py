@@ -22,7 +22,7 @@ _WAYS = {
 _EVENTS = {
     "voluntary": "switches while waiting", "involuntary": "preemptions", "migrations": "moves to another CPU",
     "wakes": "wake-ups of another thread", "signals": "signals handled", "forks": "processes and threads started",
-    "execs": "programs executed", "kernel_faults": "page faults inside calls",
+    "execs": "programs executed", "kernel_faults": "page faults inside calls", "major_faults": "pages from a disk",
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def _notes(bill: Bill) -> Iterator[str]:
             f"boundary: share of a call that the shortest system call takes too ({time(bill.calibration.toll_ns).bare} "
             f"on this machine now). In all it is {boundary} of the CPU time: fewer, larger crossings save no more."
         )
-    if any("page" in item.name for item in bill.items):
+    if any(item.bound for item in bill.items if "page" in item.name):
         prices = bill.calibration.store_ns, bill.calibration.load_ns, bill.calibration.copy_ns
         store, load, copy = (time(ns).bare for ns in prices)
         yield (

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How complete a bill is: real programs, the share of their CPU time that `toll bill` finds in the kernel, and the
+share of the samples of `perf record -e cpu-clock` that lie there.
+
+    .venv/bin/python bench/programs.py [TURNS]
+
+Each line: the CPU time of the program, both shares, that of the profile with its 95 % interval, and their ratio, whose
+goal is 0.90 to 1.00. It needs root and perf; a program that is not installed is named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from math import sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.bill.billed import billed, here
+from tollmeter.root import ROOT
+from tollmeter.targets.timer import Words
+
+FILES, ROWS = 100, 4000
+BUDGET_S = 5.0
+SAMPLES_HZ, LEAST_SAMPLES, MOST_PROFILES = 10_000, 20_000, 20
+KERNEL = 1 << 63
+"""Addresses from here on are the kernel's, on x86-64 and AArch64."""
+
+
+class Program(NamedTuple):
+    """needs: the executable that has to be installed."""
+
+    name: str
+    needs: str
+    words: tuple[str, ...]
+
+
+def programs(folder: Path) -> Iterator[Program]:
+    (folder / "Makefile").write_text(f"all: {' '.join(f'{i}.o' for i in range(FILES))}\n")
+    for i in range(FILES):
+        (folder / f"{i}.c").write_text(f'#include <stdio.h>\nvoid f{i}(void) {{ puts("{i}"); }}\n')
+    rows = (f"begin; insert into t values ({i}, hex(randomblob(100))); commit;" for i in range(ROWS // 20))
+    asked = "select count(*), sum(length(b)) from t where a % 7 = 1;" * (ROWS // 20)
+    script = folder / "load.sql"
+    script.write_text(f"drop table if exists t; create table t(a, b);\n{' '.join(rows)}\n{asked}\n")
+    yield Program("git status", "git", ("git", "-C", f"{ROOT}", "status", "--short"))
+    yield Program("python start", sys.executable, (sys.executable, "-I", "-c", "import json, asyncio"))
+    yield Program(f"make {FILES} files", "make", ("make", "-B", "-s", "-C", f"{folder}", "all"))
+    yield Program(
+        "tar of a tree", "tar", ("tar", "-cf", f"{folder / 'tree.tar'}", "-C", f"{ROOT}", "src", "docs", "probes")
+    )
+    yield Program("sqlite", "sqlite3", ("sqlite3", f"{folder / 'load.db'}", f".read {script}"))
+
+
+def profiled(words: tuple[str, ...], folder: Path) -> tuple[int, int]:
+    """Returns the number of samples in the kernel, and of all, of one run."""
+    data = folder / "perf.data"
+    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", f"{SAMPLES_HZ}", "-o", f"{data}", "--", *words]
+    subprocess.run(record, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    told = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, check=True, text=True)
+    addresses = [int(line, 16) for line in told.stdout.split() if line]
+    return sum(address >= KERNEL for address in addresses), len(addresses)
+
+
+def line_of(program: Program, folder: Path) -> str:
+    words = Words(shutil.which(program.words[0]) or program.words[0], program.words)
+    (made,) = billed(here(), [words], BUDGET_S)
+    cpu_ns = made.bill.cpu.value
+    inside = total = 0
+    for _ in range(MOST_PROFILES):
+        one, of = profiled(program.words, folder)
+        inside, total = inside + one, total + of
+        if total >= LEAST_SAMPLES:
+            break
+    share, profile = made.bill.kernel_ns / cpu_ns, inside / max(1, total)
+    around = 1.96 * sqrt(profile * (1 - profile) / max(1, total))
+    return (f"{program.name:15} CPU {cpu_ns / 1e6:7.1f} ms  bill {share:5.3f}  "
+            f"profile {profile:5.3f} ±{around:5.3f}  ratio {share / max(1e-9, profile):4.2f}")  # fmt: skip
+
+
+def main(turns: int) -> None:
+    if os.geteuid() or not shutil.which("perf"):
+        raise SystemExit("needs root, and perf (Debian: linux-perf)")
+    with tempfile.TemporaryDirectory() as name:
+        for _ in range(turns):
+            for program in programs(Path(name)):
+                if shutil.which(program.needs):
+                    print(line_of(program, Path(name)), flush=True)
+                else:
+                    print(f"{program.name:15} {program.needs} is not installed")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
