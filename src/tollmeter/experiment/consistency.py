@@ -165,8 +165,9 @@ def checked(recorded: Recorded) -> Checked:
 
 
 def _withheld(visit: Outcome, why: str) -> Outcome:
-    status = DISTURBED if why in OF_RATES else STATUS
-    reason = f"the journal contradicts itself: {why}"
+    can_be_disturbed = why in OF_RATES
+    status = DISTURBED if can_be_disturbed else STATUS
+    reason = f"disturbed: it is not so that {why}" if can_be_disturbed else f"the journal contradicts itself: {why}"
     return msgspec.structs.replace(visit, status=status, reason=reason, samples=(), gauges={}, marks=None)
 
 
@@ -439,9 +440,10 @@ def _begun(some: TimedSamples) -> Broken:
 
 
 def _executes(some: TimedSamples) -> Broken:
-    """Most samples of a visit leave the time."""
+    """Most samples of a visit leave the time. The longer batch is taken whole: the difference to the shorter one is too
+    short where that was disturbed, or where the first iterations of a map cost more than all others."""
     taken, need, rate = some.taken, some.numbers["need"], some.numbers["rate"]
-    each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
+    each_ns = taken.column("body_2n") / (2 * taken.column("iterations"))
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
     yield COSTS_ITS_CYCLES, (rate > 0) & (need > 0) & (2 * taken.of_visits(short) > taken.counts)
 
