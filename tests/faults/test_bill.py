@@ -193,6 +193,19 @@ def test_a_running_process_is_counted_for_a_time(program: str) -> None:
     assert {"read", "write"} <= names and made["bill"]["crossings"] > 100
 
 
+def test_children_of_a_running_process_are_part_of_its_cpu_time(program: str) -> None:
+    """Most of what a process that starts programs takes is theirs."""
+    with subprocess.Popen([program, "vforks", "1000000"]) as running:
+        time.sleep(0.2)
+        done = toll("--pid", str(running.pid), "--for", "1s", "--format", "json")
+        running.kill()
+    if done.returncode == 5 and "CAP_BPF" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    (made,) = json.loads(done.stdout)
+    assert made["bill"]["items"] and not made["bill"]["capped"]
+
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [([], 2), (["--", "no-such-program"], 2), (["--", "false"], 1), (["--pid", "999999999"], 2),
