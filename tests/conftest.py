@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import objects
+from support import runtime_objects
 from tollmeter.model import Abi
 from tollmeter.toolchain.abis import for_cpu, read_abis
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler
@@ -70,7 +70,7 @@ def _built_tree(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_comp
         shutil.copy2(ROOT / name, tree / name)
     shutil.copy2(ROOT / f"abis/{own_abi.name}.toml", tree / "abis")
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
-    objects.lend(tree, own_abi.name)
+    runtime_objects.lend(tree, own_abi.name)
     build_abi(tree, own_abi, own_compiler)
     return tree
 

@@ -37,8 +37,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Prints the machine and its load before and after, whether or not a test failed.
 test: set-up-tests
-	-@$(PYTHON) tests/which_machine.py before
-	@trap '$(PYTHON) tests/which_machine.py after' EXIT; $(MAKE) --no-print-directory all-tests
+	-@$(PYTHON) tests/support/print_machine.py before
+	@trap '$(PYTHON) tests/support/print_machine.py after' EXIT; $(MAKE) --no-print-directory all-tests
 
 all-tests:
 	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime collect lint-c lint-sh && \
@@ -83,7 +83,7 @@ test-python:
 	@$(PYTHON) -m pytest -m machine $$(grep -rl --include='test_*.py' mark.machine tests); machine=$$?; \
 	  $(PYTHON) -m pytest -m 'not machine and not fleet' -n $$(($$(nproc) * 2)) --dist loadfile --no-loadscope-reorder; \
 	  rest=$$?; \
-	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/alone.py $(FAILED) ;; *) exit 1 ;; esac
+	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/support/failed_again.py $(FAILED) ;; *) exit 1 ;; esac
 
 # 200 is 350 kills and signals, and all else in proportion: half an hour. SEED has the same ones again.
 COUNT ?= 200
@@ -113,7 +113,7 @@ test-roots: set-up-tests
 # Half an hour: every command of README.md in its default budget, in a fresh clone.
 readme-lines:
 	@rm -rf build/readme && git clone -q . build/readme
-	@python3 tests/readme_lines.py build/readme; status=$$?; rm -rf build/readme; exit $$status
+	@python3 tests/support/readme_commands.py build/readme; status=$$?; rm -rf build/readme; exit $$status
 
 # Starts a Slurm of its own, as root, in two to three minutes: docs/decisions/0040-fleets.md.
 FLEET_PACKAGES := slurm-wlm munge iproute2

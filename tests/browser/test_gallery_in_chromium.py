@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
-import example_runs
 from browser.browser import WATCH
+from support import example_runs
 from tollmeter.fleet.gallery import single_page, write_site
 from tollmeter.fleet.published import Loaded, PublishedRun
 from tollmeter.fleet.publishing import publish

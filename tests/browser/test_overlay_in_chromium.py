@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator
 
-import example_runs
 from browser.browser import Gallery
 from browser.test_page_for_everybody import violations
 from browser.test_page_in_chromium import check_peace
+from support import example_runs
 from tollmeter.report import overlay
 
 pytestmark = pytest.mark.browser

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import example_runs
 from browser.browser import Gallery
+from support import example_runs
 
 pytestmark = pytest.mark.browser
 

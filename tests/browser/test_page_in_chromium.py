@@ -12,9 +12,8 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-import answers
-import example_runs
 from browser.browser import Gallery, Shown
+from support import example_runs, study_run
 from tollmeter.model import Results
 from tollmeter.report.chart_style import DARK, LIGHT
 from tollmeter.report.tolls import MOST_TICKS
@@ -41,7 +40,7 @@ def check_peace(shown: Shown, of: str = "body") -> None:
     assert shown.requests == []
 
 
-@pytest.mark.parametrize("make", [example_runs.emulated, example_runs.empty, answers.study])
+@pytest.mark.parametrize("make", [example_runs.emulated, example_runs.empty, study_run.study])
 def test_every_chart_is_drawn_in_peace(gallery: Gallery, make: Callable[[], Results]) -> None:
     """Those of the other runs are, too, where their pages are drawn at every width."""
     with gallery.show(make) as shown:
@@ -92,7 +91,7 @@ WIDTHS = (1280, 1920, 1180, 768, 320)
     ("make", "widths", "of"),
     [
         (example_runs.healthy, WIDTHS, "body, details"),
-        (answers.study, (390,), "body, details"),
+        (study_run.study, (390,), "body, details"),
         (example_runs.hostile, (768, 320), "body, details"),
         (example_runs.failed, (768,), "body, details"),
         (example_runs.many_cpus, (1280, 768, 320), "#chart-core-to-core"),
@@ -115,7 +114,7 @@ def test_the_page_never_scrolls_sideways(
         assert shown.complaints == []
 
 
-@pytest.mark.parametrize("make", [example_runs.healthy, answers.study])
+@pytest.mark.parametrize("make", [example_runs.healthy, study_run.study])
 def test_on_a_phone_no_label_is_cut_and_no_column_of_an_answer_out_of_sight(
     gallery: Gallery, make: Callable[[], Results]
 ) -> None:

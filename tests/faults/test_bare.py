@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import objects
-import stands
-from noisy_line import noisy_line
+from support import runtime_objects, target_stands
+from support.noisy_line import noisy_line
+from support.waiting import LONG_S
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import boards
@@ -25,7 +25,6 @@ from tollmeter.targets.qemu_system import _ALWAYS, Guest, archive
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.toolchain.abis import read_abi
 from tollmeter.toolchain.build import build_abi, find_compiler
-from waiting import LONG_S
 
 COMPILER = "arm-linux-gnueabi-gcc-12"
 FLAGS = (
@@ -39,14 +38,14 @@ SIGILL, SIGKILL, SIGSEGV = -4, -9, -11
 @functools.cache
 def _trapping(folder: Path) -> str:
     made = folder / "trapping"
-    source = stands.ROOT / "tests/faults/trapping.c"
+    source = target_stands.ROOT / "tests/faults/trapping.c"
     subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(made)], check=True)
     return str(made)
 
 
 def opened(name: str) -> Guest:
-    stands.need(BOARDS[name].emulator, COMPILER)
-    return Guest(name, stands.emulator_file(BOARDS[name].ours).parent)
+    target_stands.need(BOARDS[name].emulator, COMPILER)
+    return Guest(name, target_stands.emulator_file(BOARDS[name].ours).parent)
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +123,9 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
         *headers,
     ):
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
-    objects.lend(tree, abi.name)
+    runtime_objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)
-    objects.keep(tree, abi.name)
+    runtime_objects.keep(tree, abi.name)
     return tree / "build" / abi.name
 
 
@@ -198,13 +197,15 @@ def test_virtual_time_repeats_to_the_instruction(probes: Path, name: str) -> Non
 def test_a_board_is_timed_by_this_machine_over_the_line_of_its_records(probes: Path, tmp_path: Path) -> None:
     """Between its UART and the host. Here the emulator's time is the host's, and so both clocks tell of one."""
     chosen, executable = BOARDS[BOARD], probes / "kernel.enter_syscall"
-    stands.need(chosen.emulator, COMPILER)
+    target_stands.need(chosen.emulator, COMPILER)
     first_files = tmp_path / "initramfs"
     first_files.write_bytes(archive({f"/{probes.name}/{executable.name}": executable.read_bytes()}))
     with noisy_line() as ends:
-        words = [chosen.emulator, *_ALWAYS, *chosen.words, "-kernel", str(stands.emulator_file(chosen.ours)), "-append",
-                 f"{chosen.command_line} clock=real", "-initrd", str(first_files), "-serial", "null", "-serial",
-                 ends.far]  # fmt: skip
+        ours = str(target_stands.emulator_file(chosen.ours))
+        words = [
+            chosen.emulator, *_ALWAYS, *chosen.words, "-kernel", ours, "-append", f"{chosen.command_line} clock=real",
+            "-initrd", str(first_files), "-serial", "null", "-serial", ends.far,
+        ]  # fmt: skip
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as emulator:
             try:
                 line = f"serial:{ends.near}"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import stands
+from support import target_stands
+from support.waiting import LONG_S
 from tollmeter.model import Failure
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.qemu_system import _ALWAYS, _ENDED, _READY, Guest, Wire, archive
 from tollmeter.toolchain import brought_compilers
-from waiting import LONG_S
 
 CPUS = {"aarch64": "bare:virt-aarch64", "riscv64": "bare:virt-riscv64", "sparc": "bare:leon3"}
 U_BOOT = {"aarch64": "qemu_arm64", "riscv64": "qemu-riscv64_smode"}
@@ -25,18 +25,18 @@ SIGILL, SIGBUS, SIGKILL, SIGSEGV = -4, -7, -9, -11
 def need(cpu: str) -> Path:
     """The folder of the supervisor."""
     board = BOARDS[CPUS[cpu]]
-    stands.need(board.emulator, brought_compilers.MUSL_COMPILER if cpu == "sparc" else f"{cpu}-linux-gnu-gcc-12")
+    target_stands.need(board.emulator, brought_compilers.MUSL_COMPILER if cpu == "sparc" else f"{cpu}-linux-gnu-gcc-12")
     if cpu == "sparc":
         try:
-            brought_compilers.bring_musl(stands.ROOT)
+            brought_compilers.bring_musl(target_stands.ROOT)
         except Failure as failure:
             pytest.skip(failure.sentence)
-    return stands.emulator_file(board.ours).parent
+    return target_stands.emulator_file(board.ours).parent
 
 
 def compiled(cpu: str, folder: Path) -> Path:
     made = folder / "supervised"
-    source = stands.ROOT / "tests/faults/supervised.c"
+    source = target_stands.ROOT / "tests/faults/supervised.c"
     flags = ("-std=gnu11", "-O1", "-static", "-Wno-infinite-recursion")
     compiler = brought_compilers.command(brought_compilers.MUSL) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
     subprocess.run([*compiler, *flags, str(source), "-o", str(made)], check=True)

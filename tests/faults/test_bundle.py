@@ -22,8 +22,9 @@ from types import ModuleType
 
 import pytest
 
-import trees
 from storm.uses import numbers
+from support import machine_trees
+from support.waiting import LONG_S, in_time
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.bundling import imported
@@ -38,7 +39,6 @@ from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.qemu_system import archive
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
-from waiting import LONG_S, in_time
 
 PROBES = ("kernel.loop", "kernel.function_call")
 
@@ -208,14 +208,14 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("made", "cpus", "homes"),
     [
-        (trees.XEON, [*range(15, 0, -1)], {0, 1}),  # 8 to 15 and 0 to 7 are threads of eight cores
-        (trees.HYBRID, [11, 9, 7, 5, 3, 1, 13, 12, 15, 10, 8, 6, 4, 2, 0], {0}),
-        (trees.SPARSE, [*range(7, 0, -1)], {0, 8, 252, 900}),
+        (machine_trees.XEON, [*range(15, 0, -1)], {0, 1}),  # 8 to 15 and 0 to 7 are threads of eight cores
+        (machine_trees.HYBRID, [11, 9, 7, 5, 3, 1, 13, 12, 15, 10, 8, 6, 4, 2, 0], {0}),
+        (machine_trees.SPARSE, [*range(7, 0, -1)], {0, 8, 252, 900}),
     ],
     ids=["threads", "kinds", "nodes"],
 )
 def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measured(
-    made: trees.Made, cpus: list[int], homes: set[int], tmp_path: Path
+    made: machine_trees.Made, cpus: list[int], homes: set[int], tmp_path: Path
 ) -> None:
     probes = ("kernel.call_object", "memory.numa_latency")
     assert main(["bundle", probes[0], "channel=pipe", probes[1], "-o", str(tmp_path / "t.tar.gz")]) == 0
@@ -243,7 +243,7 @@ def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(bu
     one case, and with the budget in the other. Two workers that wait for each other in loops need two CPUs."""
     assert main(["bundle", "memory.ping_pong", "method=flag", "-o", str(tmp_path / "t.tar.gz")]) == 0
     subprocess.run(["tar", "xzf", tmp_path / "t.tar.gz", "-C", tmp_path], check=True)
-    root, real = trees.XEON.write(tmp_path / "machine"), virtual_cpus().linked(tmp_path)
+    root, real = machine_trees.XEON.write(tmp_path / "machine"), virtual_cpus().linked(tmp_path)
     (runner,) = (tmp_path / "t").glob("*/toll-runner")
     probe = runner.with_name("memory.ping_pong")
     odd = "sleep 8" if budget_s == 8 else f'env -u TOLL_PARENT {real} "$@" | head -n 300 && exit 1'

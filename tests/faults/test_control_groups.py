@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conditions import sound, surrounded
+from support.planted_conditions import sound, surrounded
 from tollmeter.conduct import Watch
 from tollmeter.findings import all_findings
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from noisy_line import Faults, noisy_line
+from support import example_runs
+from support.noisy_line import Faults, noisy_line
 from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Abi, Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome

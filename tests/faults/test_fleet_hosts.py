@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import stands
+from support import target_stands
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.store.journal import read
@@ -26,11 +26,11 @@ PROBES = ("kernel.loop", "kernel.function_call")
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a submission to two hosts that answer and one that does not. No test changes it."""
-    stands.need("ssh", "ssh-keygen")
+    target_stands.need("ssh", "ssh-keygen")
     folder = tmp_path_factory.mktemp("fleet")
     (folder / "there").mkdir()
     with (
-        stands.sshd(folder) as options,
+        target_stands.sshd(folder) as options,
         tempfile.TemporaryDirectory() as passing,
         pytest.MonkeyPatch.context() as patch,
     ):

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-import stands
+from support import target_stands
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Outcome, Point, Select, Visit
@@ -48,7 +48,7 @@ def test_the_pmu_of_a_64_bit_arm_counts_cycles_and_instructions(access: int, mon
     path = str(places.ROOT / "build/aarch64/kernel.loop")
     words = f"{board.command_line} sysctl.kernel.perf_user_access={access}"
     monkeypatch.setitem(BOARDS, "guest:virt", board._replace(command_line=words))
-    with contextlib.closing(Guest("guest:virt", stands.emulator_file("init.aarch64").parent)) as guest:
+    with contextlib.closing(Guest("guest:virt", target_stands.emulator_file("init.aarch64").parent)) as guest:
         guest.prepare([path])
         counted, unasked = visit(guest, path, 0), visit(guest, path, -1) if not access else None
     assert counted.status == "ok" and counted.events, counted.reason

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-import stands
 from probes.visiting import build_broken
+from support import target_stands
 from tollmeter.catalog import Catalog, Executable
 from tollmeter.fleet.health import unlike_nodes
 from tollmeter.library import places
@@ -68,7 +68,7 @@ def booted(name: str, board: Board, init: str) -> Iterator[Guest]:
         # A thread for each of its CPUs would wait in a loop for a lock whose holder a busy machine has stopped.
         patch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=single"))
         patch.setattr(qemu_system, "BOOT_S", 600.0)
-        made = Guest(name, stands.emulator_file(init).parent)
+        made = Guest(name, target_stands.emulator_file(init).parent)
         patch.setattr(made, "_fitted", lambda _, visit: visit)
         with contextlib.closing(made):
             yield made

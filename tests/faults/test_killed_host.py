@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import pytest
 
-import stands
-from waiting import LONG_S, in_time
+from support import target_stands
+from support.waiting import LONG_S, in_time
 
 TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256")
 
@@ -48,7 +48,7 @@ PLACES = {
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> Place:
     found = PLACES[request.param]
-    stands.need(found.program)
+    target_stands.need(found.program)
     return found
 
 
@@ -59,14 +59,14 @@ def surroundings(place: Place, folder: Path) -> Iterator[dict[str, str]]:
         passing = stack.enter_context(tempfile.TemporaryDirectory())
         config = folder / "config"
         if place.target.startswith("ssh:"):
-            options = stack.enter_context(stands.sshd(folder))
+            options = stack.enter_context(target_stands.sshd(folder))
             config.write_text(
                 f"Host board\n  HostName 127.0.0.1\n  Port {options[options.index('-p') + 1]}\n"
                 f"  SetEnv TMPDIR={passing}\n  IdentityFile {folder}/user\n  UserKnownHostsFile {folder}/known\n"
             )
         found = f"{os.environ['PATH']}:{passing}"
         yield {**os.environ, "TMPDIR": passing, "PATH": found, "TOLL_SSH_CONFIG": str(config)}
-        assert not stands.servers(folder)[1:], "the server still has a connection"
+        assert not target_stands.servers(folder)[1:], "the server still has a connection"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from debians import APT_GET, asked, calls, fakes, program
+from support.bare_debian import APT_GET, asked, calls, fakes, program
+from support.waiting import LONG_S, in_time
 from tollmeter.model import Abi
 from tollmeter.toolchain.build import find_compiler
-from waiting import LONG_S, in_time
 
 INFRASTRUCTURE, NOTHING_RAN, INTERRUPTED = 5, 6, 130
 EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp rm grep xargs sed tr sort paste
@@ -275,8 +275,8 @@ def line_to_paste(said: str) -> str:
 
 def needs_tests(hollow: Path) -> None:
     """What a set-up of the tests reads."""
-    (hollow / "tests").mkdir()
-    for name in ("requirements/dev.lock", "tests/vega_lite.py"):
+    (hollow / "tests/support").mkdir(parents=True)
+    for name in ("requirements/dev.lock", "tests/support/vega_lite.py"):
         (hollow / name).touch()
 
 
@@ -298,12 +298,12 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
 
 def test_the_tests_have_the_schema_of_the_version_that_they_name(hollow: Path) -> None:
     needs_tests(hollow)
-    schema = hollow / "tests/vega_lite.py"
+    schema = hollow / "tests/support/vega_lite.py"
     for version in ("", "newer\n", "newer\n"):
         schema.write_text(version)
         done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
         assert done.returncode == 0, done.stderr
-    assert calls(hollow).count("-I tests/vega_lite.py") == 2
+    assert calls(hollow).count("-I tests/support/vega_lite.py") == 2
 
 
 def test_a_step_says_how_much_was_fetched(hollow: Path) -> None:

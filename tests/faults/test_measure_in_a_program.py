@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import tollmeter
-from fakes import awaited, tree
+from support.fake_probes import awaited, tree
+from support.waiting import LONG_S
 from tollmeter.library import places
 from tollmeter.store.journal import read
 from tollmeter.store.request import read_request
-from waiting import LONG_S
 
 PROGRAM = """
 import signal, sys

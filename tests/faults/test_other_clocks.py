@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import LONG_S
 from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import head, lines_of, outcome
-from waiting import LONG_S
 
 CLOCK = Path(__file__).parents[1] / "probes/other_clock.c"
 WORDS = ("--samples=4", "--sample-ns=300000", "--deadline-ms=12000")

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-import objects
-from debians import asked, calls, fakes, program
+from support import runtime_objects
+from support.bare_debian import asked, calls, fakes, program
+from support.waiting import LONG_S, in_time
 from tollmeter.cli import developing
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
 from tollmeter.toolchain import packages
-from waiting import LONG_S, in_time
 
 ABI = """
 summary = "{name}"
@@ -54,10 +54,10 @@ def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     program(tree / "fakes/gcc", f'#!/bin/sh\nexec {shutil.which("gcc")} "$@"\n')
     monkeypatch.chdir(tree)
     for name in ("red", "blue"):
-        objects.lend(tree, name)
+        runtime_objects.lend(tree, name)
     yield tree
     for name in ("red", "blue"):
-        objects.keep(tree, name)
+        runtime_objects.keep(tree, name)
 
 
 def abi(tree: Path, name: str, machine: str, way: str = "qemu-user:pdp11") -> None:

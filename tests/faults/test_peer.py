@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import stands
+from support import target_stands
+from support.waiting import LONG_S
 from tollmeter.numbers.plausible import NO_TIME
-from waiting import LONG_S
 
 HERE, THERE = "10.213.7.1", "10.213.7.2"
 ROUTES = {"tcp", "udp", "connect", "http", "rpc_tcp", "rpc_udp"}
@@ -48,7 +48,7 @@ def ip(words: str) -> None:
 def pair(tmp_path: Path) -> Iterator[Pair]:
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("two network namespaces are made by root, with ip")
-    stands.need("ssh", "ssh-keygen")
+    target_stands.need("ssh", "ssh-keygen")
     tag = uuid.uuid4().hex[:6]
     names = (f"toll-{tag}-a", f"toll-{tag}-b")
     try:
@@ -59,7 +59,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         for name, end, address in zip(names, "ab", (HERE, THERE), strict=True):
             ip(f"-n {name} address add {address}/24 dev v{tag}{end}")
             ip(f"-n {name} link set v{tag}{end} up")
-        with stands.sshd(tmp_path, address=THERE, within=("ip", "netns", "exec", names[1])) as options:
+        with target_stands.sshd(tmp_path, address=THERE, within=("ip", "netns", "exec", names[1])) as options:
             port = options[options.index("-p") + 1]
             (tmp_path / "config").write_text(
                 f"Host board\n  HostName {THERE}\n  Port {port}\n  IdentityFile {tmp_path}/user\n"

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fakes import ENTRY, fake
+from support.fake_probes import ENTRY, fake
+from support.waiting import LONG_S, in_time
 from tollmeter.model import Abi, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import child, local
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
-from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
 DESCRIBED = {**ENTRY, "parameters": [{"name": "size", "kind": "size", "summary": "bytes"}]}

@@ -22,13 +22,13 @@ import jsonschema
 import msgspec
 import pytest
 
-from fakes import awaited, change, toll, tree
+from support.fake_probes import awaited, change, toll, tree
+from support.waiting import LONG_S
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.model import Outcome, Workload
 from tollmeter.store.journal import NAME, Journal, read
 from tollmeter.store.request import read_request, write_request
-from waiting import LONG_S
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs/show.schema.json").read_text()))
 

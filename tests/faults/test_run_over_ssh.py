@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import stands
-from waiting import LONG_S, in_time
+from support import target_stands
+from support.waiting import LONG_S, in_time
 
 PROBE = "kernel.loop"
 
@@ -54,9 +54,9 @@ class Person(NamedTuple):
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
-    stands.need("ssh", "ssh-keygen")
+    target_stands.need("ssh", "ssh-keygen")
     # The folder's name is short, since a socket stands in it.
-    with stands.sshd(tmp_path) as options, tempfile.TemporaryDirectory() as passing:
+    with target_stands.sshd(tmp_path) as options, tempfile.TemporaryDirectory() as passing:
         configure(tmp_path, options[options.index("-p") + 1], passing)
         told = {"TOLL_SSH_CONFIG": str(tmp_path / "config"), "TMPDIR": passing, "COLUMNS": "200"}
         yield Person(tmp_path, {**os.environ, **told})
@@ -101,7 +101,7 @@ def test_a_host_of_the_persons_configuration_is_measured_and_left_clean(person: 
 
 
 def test_several_places_each_keep_their_own_clock(person: Person) -> None:
-    stands.need("qemu-x86_64")
+    target_stands.need("qemu-x86_64")
     places = {"local": "hardware", "ssh:board": "hardware", "qemu-user:x86_64": "instructions"}
     done = person.runs(PROBE, "--abi", "x86_64", *SOON, targets=list(places))
     assert done.returncode in MEASURED, done.stderr
@@ -132,7 +132,7 @@ def spoil(folder: Path, how: str) -> None:
     elif how == "refused login":
         config.write_text(config.read_text().replace(f"{folder}/user", f"{folder}/host"))
     elif how == "nobody listens":
-        config.write_text(config.read_text().replace("  Port", f"  Port {stands._free_port()}\n  Port"))
+        config.write_text(config.read_text().replace("  Port", f"  Port {target_stands._free_port()}\n  Port"))
     elif how == "no configuration":
         config.unlink()
     elif how == "nonsense":
@@ -193,7 +193,7 @@ def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=person.environment,
     ) as host:  # fmt: skip
         await_journal(person.folder / "run/journal.jsonl")
-        for pid in stands.servers(person.folder):
+        for pid in target_stands.servers(person.folder):
             os.kill(pid, signal.SIGKILL)
         out, err = host.communicate(timeout=LONG_S)
     done = subprocess.CompletedProcess(host.args, host.returncode, out, err)

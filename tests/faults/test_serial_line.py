@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-import stands
-from noisy_line import Faults, noisy_line
+from support import target_stands
+from support.noisy_line import Faults, noisy_line
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.protocol.framing import seal
@@ -153,10 +153,10 @@ def test_a_line_that_never_stops_is_a_reason(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_emulated_board_answers_over_its_uart(tmp_path: Path) -> None:
     """The supervisor on the board, its second UART on a pseudo-terminal, and the target at the other end of that."""
     compiler = "arm-linux-gnueabi-gcc-12"
-    stands.need("qemu-system-arm", compiler)
+    target_stands.need("qemu-system-arm", compiler)
     chosen = BOARDS["bare:vexpress-a9"]
-    image = stands.emulator_file(chosen.ours)
-    program = stands.rogue(tmp_path, compiler, "good")
+    image = target_stands.emulator_file(chosen.ours)
+    program = target_stands.rogue(tmp_path, compiler, "good")
     first_files = tmp_path / "initramfs"
     first_files.write_bytes(archive({f"/{ABI}/{PROBE}": program.read_bytes()}))
     with noisy_line() as ends:

@@ -16,7 +16,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-import example_runs
+from support import example_runs
+from support.waiting import LONG_S
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
 from tollmeter.library.derive import open_index, open_run
@@ -25,7 +26,6 @@ from tollmeter.report.numbers import numbers_of
 from tollmeter.report.page import render
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.journal import NAME, Tail, is_written
-from waiting import LONG_S
 
 RECORDED = Path(__file__).parents[1] / "recordings" / "format-2"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from debians import program
-from fakes import awaited, toll, tree
+from support.bare_debian import program
+from support.fake_probes import awaited, toll, tree
+from support.waiting import LONG_S
 from tollmeter.library import places
 from tollmeter.store.journal import NAME, read
-from waiting import LONG_S
 
 
 @pytest.fixture

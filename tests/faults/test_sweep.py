@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import in_time
 from tollmeter.cli.main import main
 from tollmeter.library import sweeping
 from tollmeter.library.derive import open_run
@@ -24,7 +25,6 @@ from tollmeter.library.sweeping import Knob, abandoned, check_knob, conducted, n
 from tollmeter.model import Failure
 from tollmeter.store import sweeps
 from tollmeter.store.sweeps import SweepState, load, unrestored
-from waiting import in_time
 
 KILLS = 5
 """Each starts Python twice. With KILLS=50 in the environment it is the long form of this test."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import sha256, tree
+from support.fake_probes import sha256, tree
 from tollmeter.cli.main import main
 from tollmeter.library import places, resume
 from tollmeter.store.journal import NAME, read

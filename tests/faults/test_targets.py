@@ -14,20 +14,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import stands
-from stands import Stand
+from support import target_stands
+from support.target_stands import Stand
+from support.waiting import LONG_S, in_time
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import description, head, outcome
 from tollmeter.targets import local, qemu_system, ssh
-from waiting import LONG_S, in_time
 
 STANDS: list[Callable[[Path], AbstractContextManager[Stand]]] = [
-    stands.local,
-    stands.documented,
-    stands.qemu_user,
-    stands.guest,
-    stands.bare,
-    stands.ssh,
+    target_stands.local,
+    target_stands.documented,
+    target_stands.qemu_user,
+    target_stands.guest,
+    target_stands.bare,
+    target_stands.ssh,
 ]
 
 

@@ -14,8 +14,8 @@ from statistics import median
 import msgspec
 import pytest
 
-import objects
-import stands
+from support import runtime_objects, target_stands
+from support.waiting import LONG_S, in_time
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
 from tollmeter.targets import debian_kernel, qemu_system
@@ -25,11 +25,10 @@ from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.toolchain.abis import read_abi, read_abis
 from tollmeter.toolchain.build import build_abi, find_compiler
-from waiting import LONG_S, in_time
 
 ARCHITECTURES = {
     abi.name: way.partition(":")[2]
-    for abi in read_abis(stands.ROOT / "abis").values()
+    for abi in read_abis(target_stands.ROOT / "abis").values()
     for way in abi.runs
     if way.startswith("qemu-user:")
 }
@@ -65,21 +64,21 @@ def visit(target: str, abi: str = "x86_64", probe: str = "kernel.enter") -> Visi
 
 def built(tree: Path, abi: str) -> Path:
     """Its folder of executables; a test of an ABI that this machine has no compiler for is skipped."""
-    read = read_abi(stands.ROOT / f"abis/{abi}.toml")
+    read = read_abi(target_stands.ROOT / f"abis/{abi}.toml")
     compiler = find_compiler(read)
     if not isinstance(compiler, str):
         pytest.skip(compiler.reason)
-    objects.lend(tree, abi)
+    runtime_objects.lend(tree, abi)
     build_abi(tree, read, compiler)
-    objects.keep(tree, abi)
+    runtime_objects.keep(tree, abi)
     return tree / "build" / abi
 
 
 @pytest.mark.parametrize("abi", ARCHITECTURES)
 def test_an_emulator_computes_what_the_compiler_meant(abi: str, tmp_path: Path) -> None:
     """Two neighbours of 16 bits, which a compiler may join to one vector operation: lengths of a packet are such."""
-    stands.need(f"qemu-{ARCHITECTURES[abi]}")
-    read = read_abi(stands.ROOT / f"abis/{abi}.toml")
+    target_stands.need(f"qemu-{ARCHITECTURES[abi]}")
+    read = read_abi(target_stands.ROOT / f"abis/{abi}.toml")
     compiler = find_compiler(read)
     if not isinstance(compiler, str):
         pytest.skip(compiler.reason)
@@ -95,9 +94,9 @@ def test_an_emulator_computes_what_the_compiler_meant(abi: str, tmp_path: Path) 
 @pytest.mark.parametrize("abi", ARCHITECTURES)
 def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: str, tree: Path) -> None:
     """On every CPU, whatever its order of bytes. The body is a loop that does nothing else."""
-    stands.need(f"qemu-{ARCHITECTURES[abi]}")
+    target_stands.need(f"qemu-{ARCHITECTURES[abi]}")
     executable = str(built(tree, abi) / "kernel.loop")
-    target = QemuUser(ARCHITECTURES[abi], stands.emulator_file("count.so"))
+    target = QemuUser(ARCHITECTURES[abi], target_stands.emulator_file("count.so"))
     asked = visit(target.name, abi, "kernel.loop")
     first, second = (target.run(executable, asked, 1) for _ in range(2))
     assert first == second
@@ -114,10 +113,10 @@ def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: s
 
 def test_counting_a_library_twice_gives_the_same(tree: Path) -> None:
     """Of soft floating point, whose instructions depend on the values: the same seed, the same values."""
-    stands.need("qemu-arm")
-    shutil.copytree(stands.ROOT / "probes/float", tree / "probes/float")
+    target_stands.need("qemu-arm")
+    shutil.copytree(target_stands.ROOT / "probes/float", tree / "probes/float")
     executable = str(built(tree, "arm-soft") / SOFT)
-    target = QemuUser("arm", stands.emulator_file("count.so"))
+    target = QemuUser("arm", target_stands.emulator_file("count.so"))
     values = (("n", 16), ("precision", "double"), ("way", "emulated"))
     point = Point(probe=SOFT, abi="arm-soft", target=target.name, parameters=values)
     asked = msgspec.structs.replace(visit(target.name), point=point)
@@ -132,15 +131,15 @@ def test_counting_a_library_twice_gives_the_same(tree: Path) -> None:
 
 @pytest.fixture
 def guest() -> Guest:
-    stands.need("qemu-system-x86_64", "gcc")
-    return Guest("guest:x32", stands.emulator_file("init.x86_64").parent)
+    target_stands.need("qemu-system-x86_64", "gcc")
+    return Guest("guest:x32", target_stands.emulator_file("init.x86_64").parent)
 
 
 def test_a_guest_that_never_boots_is_named_and_not_tried_for_each_visit(
     guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qemu_system, "BOOT_S", 0.3)
-    executable = str(stands.rogue(tmp_path, "gcc", "good"))
+    executable = str(target_stands.rogue(tmp_path, "gcc", "good"))
     back = outcome(guest.run(executable, visit(guest.name), 1))
     assert back.status == "infrastructure"
     assert "did not boot" in (back.reason or "")
@@ -162,22 +161,22 @@ def hanging_kernel() -> bytes:
 
 
 def test_a_kernel_that_hangs_is_ended_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stands.need("qemu-system-x86_64", "gcc")
+    target_stands.need("qemu-system-x86_64", "gcc")
     kernel = tmp_path / "tollmeter/kernels/linux-image-amd64/image"
     kernel.parent.mkdir(parents=True)
     kernel.write_bytes(hanging_kernel())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(qemu_system, "BOOT_S", 2.0)
-    target = Guest("guest:x32", stands.emulator_file("init.x86_64").parent)
-    back = outcome(target.run(str(stands.rogue(tmp_path, "gcc", "good")), visit(target.name), 1))
+    target = Guest("guest:x32", target_stands.emulator_file("init.x86_64").parent)
+    back = outcome(target.run(str(target_stands.rogue(tmp_path, "gcc", "good")), visit(target.name), 1))
     assert (back.status, "did not boot: no end within" in (back.reason or "")) == ("infrastructure", True)
     assert not emulators(target.scratch.name)
     target.close()
     # The same within a budget that leaves less time: too short, and no fault of the target.
     monkeypatch.setattr(qemu_system, "BOOT_S", 60.0)
-    target = Guest("guest:x32", stands.emulator_file("init.x86_64").parent)
+    target = Guest("guest:x32", target_stands.emulator_file("init.x86_64").parent)
     hurried = msgspec.structs.replace(visit(target.name), wall_ms=1500)
-    back = outcome(target.run(str(stands.rogue(tmp_path, "gcc", "good")), hurried, 1))
+    back = outcome(target.run(str(target_stands.rogue(tmp_path, "gcc", "good")), hurried, 1))
     assert (back.status, "did not boot: no end within" in (back.reason or "")) == ("timeout", True)
     target.close()
 
@@ -201,9 +200,9 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
 def test_virtual_time_repeats(name: str, abi: str, same: float, tree: Path) -> None:
     """However short the samples that are asked for: the timer's interrupts fall into each alike. In guest:malta, whose
     instructions take 32 ns, they take 32 times as large a share."""
-    stands.need(BOARDS[name].emulator)
+    target_stands.need(BOARDS[name].emulator)
     executable = str(built(tree, abi) / "kernel.loop")
-    target = Guest(name, stands.emulator_file(BOARDS[name].ours).parent)
+    target = Guest(name, target_stands.emulator_file(BOARDS[name].ours).parent)
     target.prepare([executable])
     told = [outcome(target.run(executable, visit(name, abi, "kernel.loop"), 1)) for _ in range(TIMES)]
     target.close()
@@ -240,10 +239,22 @@ GUEST, BOARD = ("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc
     [("at once", *BOARD), ("while it boots", *GUEST), ("while it boots", *BOARD), ("while it sleeps", *BOARD)],
 )
 def test_no_emulator_outlives_a_host_that_is_killed(moment: str, name: str, compiler: str, tmp_path: Path) -> None:
-    stands.need(BOARDS[name].emulator, compiler)
-    folder = stands.emulator_file(BOARDS[name].ours).parent
-    words = [sys.executable, "-c", HOST, str(folder), str(stands.rogue(tmp_path, compiler, "good")), name, str(LONG_S)]
-    environment = {"PYTHONPATH": str(stands.ROOT / "src"), "PATH": "/usr/bin:/bin:/usr/sbin", "HOME": str(Path.home())}
+    target_stands.need(BOARDS[name].emulator, compiler)
+    folder = target_stands.emulator_file(BOARDS[name].ours).parent
+    words = [
+        sys.executable,
+        "-c",
+        HOST,
+        str(folder),
+        str(target_stands.rogue(tmp_path, compiler, "good")),
+        name,
+        str(LONG_S),
+    ]
+    environment = {
+        "PYTHONPATH": str(target_stands.ROOT / "src"),
+        "PATH": "/usr/bin:/bin:/usr/sbin",
+        "HOME": str(Path.home()),
+    }
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as host:
         assert host.stdout
         scratch = host.stdout.readline().strip()

@@ -14,25 +14,25 @@ from pathlib import Path
 
 import pytest
 
-import stands
+from support import target_stands
+from support.waiting import in_time
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets.ssh import Ssh
-from waiting import in_time
 
 
 @pytest.fixture
 def options(tmp_path: Path) -> Iterator[list[str]]:
     """Words for ssh that lead to a server of our own."""
-    stands.need("ssh", "ssh-keygen", "gcc")
-    with stands.sshd(tmp_path) as words:
+    target_stands.need("ssh", "ssh-keygen", "gcc")
+    with target_stands.sshd(tmp_path) as words:
         yield words
 
 
 def told(target: Ssh, folder: Path, behaviour: str = "good") -> Outcome:
     point = Point(probe="kernel.enter", abi="x86_64", target=target.name)
     visit = Visit(id=5, point=point, round=2, cpus=(0,), samples=3, sample_ns=1000, seed=1, deadline_ms=20000)
-    return outcome(target.run(str(stands.rogue(folder, "gcc", behaviour)), visit, 1))
+    return outcome(target.run(str(target_stands.rogue(folder, "gcc", behaviour)), visit, 1))
 
 
 def test_another_key_than_the_known_one_is_refused(options: list[str], tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_another_key_than_the_known_one_is_refused(options: list[str], tmp_path:
     known.write_text(f"{known.read_text().split()[0]} {(tmp_path / 'other.pub').read_text()}")
     target = Ssh("127.0.0.1", options)
     with pytest.raises(Failure) as caught:
-        target.describe(str(stands.rogue(tmp_path, "gcc", "good")))
+        target.describe(str(target_stands.rogue(tmp_path, "gcc", "good")))
     assert caught.value.exit_code == 5
     assert "key" in caught.value.sentence
     back = told(target, tmp_path)
@@ -53,15 +53,15 @@ def test_an_unknown_host_key_is_refused_without_a_prompt(options: list[str], tmp
     (tmp_path / "known").write_text("")
     target = Ssh("127.0.0.1", options)
     with pytest.raises(Failure, match="key"):
-        target.describe(str(stands.rogue(tmp_path, "gcc", "good")))
+        target.describe(str(target_stands.rogue(tmp_path, "gcc", "good")))
     target.close()
 
 
 def test_a_machine_that_is_not_there_costs_one_wait_and_not_one_for_each_visit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stands.need("ssh", "gcc")
-    target = Ssh("127.0.0.1", ["-F", "none", "-p", str(stands._free_port())])
+    target_stands.need("ssh", "gcc")
+    target = Ssh("127.0.0.1", ["-F", "none", "-p", str(target_stands._free_port())])
     assert told(target, tmp_path).status == "infrastructure"
     monkeypatch.setattr(target, "_there", None)
     assert [told(target, tmp_path).status for _ in range(50)] == ["infrastructure"] * 50
@@ -117,14 +117,14 @@ def test_a_probe_that_never_ends_goes_with_the_host_or_the_connection(
 ) -> None:
     passing = tmp_path / "passing"
     passing.mkdir()
-    given = [str(stands.rogue(tmp_path, "gcc", "hang")), *options, "-o", f"SetEnv=TMPDIR={passing}"]
-    environment = {**os.environ, "PYTHONPATH": str(stands.ROOT / "src")}
+    given = [str(target_stands.rogue(tmp_path, "gcc", "hang")), *options, "-o", f"SetEnv=TMPDIR={passing}"]
+    environment = {**os.environ, "PYTHONPATH": str(target_stands.ROOT / "src")}
     with subprocess.Popen([sys.executable, "-c", HOST, json.dumps(given)], env=environment) as host:
         assert in_time(lambda: probes_in(passing))
         if left_first == "host":
             host.kill()
         else:
-            for pid in stands.servers(tmp_path)[1:]:
+            for pid in target_stands.servers(tmp_path)[1:]:
                 os.kill(pid, signal.SIGKILL)
         try:
             assert in_time(lambda: not probes_in(passing) and not list(passing.iterdir()))

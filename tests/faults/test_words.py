@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fakes import tree
+from support.fake_probes import tree
+from support.waiting import LONG_S
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.store.journal import NAME
-from waiting import LONG_S
 
 LONG = "9" * 400
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import stands
+from support import target_stands
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
 from tollmeter.targets.local import _LOADER, X32_LOADER, is_loaded, native_command, serves_x32
@@ -18,7 +18,7 @@ from tollmeter.toolchain.abis import make_beside, read_abis
 from tollmeter.toolchain.build import build_abi, find_compiler
 
 SOURCE = Path(__file__).with_name("x32_program.c")
-X32 = read_abis(stands.ROOT / "abis")["x32"]
+X32 = read_abis(target_stands.ROOT / "abis")["x32"]
 FLAGS = ("-D_GNU_SOURCE", "-O1", "-static", "-no-pie", "-pthread", "-lm")
 ENDS_WITH, CANNOT = 7, 126
 MOST_SERVED = 0.01
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module", autouse=True)
 def loader() -> None:
-    make_beside(stands.ROOT, X32_LOADER)
+    make_beside(target_stands.ROOT, X32_LOADER)
 
 
 def built(folder: Path, name: str, flags: tuple[str, ...]) -> Path:
@@ -74,11 +74,11 @@ def test_a_probe_reports_the_share_of_its_time_that_the_loader_took() -> None:
         SERVED: {"call": "getppid"}, "kernel.fault_segv": {}, "kernel.process_create": {"how": "vfork"},
         "datamodel.pointer_chase": {"nodes": 1024},
     }  # fmt: skip
-    build_abi(stands.ROOT, X32, str(find_compiler(X32)), [*probes])
+    build_abi(target_stands.ROOT, X32, str(find_compiler(X32)), [*probes])
     served: dict[str, float] = {}
     for probe, parameters in probes.items():
         words = [f"{name}={value}" for name, value in parameters.items()]
-        command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=4", *words]
+        command = [*native_command(target_stands.ROOT / "build/x32" / probe), "--samples=4", *words]
         shares = [told.served for told in (visited(command) for _ in range(TIMES)) if told.served is not None]
         assert len(shares) == TIMES
         served[probe] = max(shares)
@@ -92,8 +92,13 @@ def test_the_cpu_time_of_a_batch_has_nothing_of_what_stands_beside_it() -> None:
     """A reading of the CPU clock is a served call, and the core's width is measured between two batches: an operation
     of a batch of 40 microseconds was said to take a tenth more than one of a long batch."""
     probe = "datamodel.pointer_chase"
-    build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=8", "nodes=1024", "--sample-ns=4000"]
+    build_abi(target_stands.ROOT, X32, str(find_compiler(X32)), [probe])
+    command = [
+        *native_command(target_stands.ROOT / "build/x32" / probe),
+        "--samples=8",
+        "nodes=1024",
+        "--sample-ns=4000",
+    ]
     told = [visited(command) for _ in range(3 * TIMES)]
     cpu_ns = min(float(dict(one.gauges)["cpu_time"]) for one in told)
     assert 0 < cpu_ns < 1.06 * min(batches_ns(one) for one in told)
@@ -111,7 +116,7 @@ def batches_ns(told: Outcome) -> float:
 
 def test_a_probe_is_profiled_under_the_loader() -> None:
     probe = "datamodel.pointer_chase"
-    build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    done = profiled("local", [str(stands.ROOT / "build/x32" / probe), "nodes=1024"], ProfileRequest(50), Path())
+    build_abi(target_stands.ROOT, X32, str(find_compiler(X32)), [probe])
+    done = profiled("local", [str(target_stands.ROOT / "build/x32" / probe), "nodes=1024"], ProfileRequest(50), Path())
     assert done.ended.status == 0
     assert b'"k":"profile"' in done.ended.output

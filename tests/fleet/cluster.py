@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from waiting import LONG_S, in_time
+from support.waiting import LONG_S, in_time
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
 _TICK_S = 0.02

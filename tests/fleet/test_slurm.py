@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from fleet.cluster import Cluster, running
+from support.waiting import in_time
 from tollmeter.store.journal import read
-from waiting import in_time
 
 pytestmark = pytest.mark.fleet
 NODES = ("node1", "node2", "node3")

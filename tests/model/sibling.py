@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from made import row
 from model.machine import KIB, PAGE_BYTES, Machine
 from model.measured import described, description
 from model.random_machines import random_machine
+from support.builders import row
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Level, Row, State, Value

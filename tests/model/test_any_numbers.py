@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_runs import with_index
 from model.test_findings import SOUND, results
+from support.example_runs import with_index
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Results, Row

@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from example_runs import empty, with_rows
-from made import metric, probe, program, row
 from model.library import Operations, distances
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import Noise, described, latency_rows, reading_rows
 from model.simplex import Network, Stream, stream
 from model.streams import started
 from model.walks import CHASE, order
+from support.builders import metric, probe, program, row
+from support.example_runs import empty, with_rows
 from tollmeter.model import Distances, Results, Row
 from tollmeter.studies.attribution import Attribution, attributed
 from tollmeter.targets.profiling_visit import LINE_BYTES, ONE_IN

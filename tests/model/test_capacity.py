@@ -9,10 +9,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from made import row
 from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import Noise, capacity_rows, described, description, latency_rows
 from model.walks import held_pages
+from support.builders import row
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.knees import CurveFit, Knee
 from tollmeter.inference.reach import with_counted_sizes, without_false_levels

@@ -10,7 +10,6 @@ from functools import lru_cache
 import msgspec
 import pytest
 
-from example_runs import derived
 from model.crowd import instance_rows, node_rows, traffic_rows
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import (
@@ -25,6 +24,7 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
+from support.example_runs import derived
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Index, Results, RunInfo

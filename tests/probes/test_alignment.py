@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from probes.visiting import ROOT, all_points, build_broken, cost, describe, executable, in_turns, visit, visits
+from support.waiting import LONG_S
 from tollmeter.catalog import Executable
 from tollmeter.library.profiling import ProfilePoint, take_all
 from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
 from tollmeter.targets.profiling_visit import ProfileRequest
-from waiting import LONG_S
 
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")
 NOBODY = 65534

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from probes.visiting import executable
+from support.waiting import LONG_S
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
-from waiting import LONG_S
 
 ACCOUNTS = 3
 """The turn of page faults and context switches among the groups."""

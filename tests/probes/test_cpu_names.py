@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import LONG_S
 from tollmeter.model import Abi
 from tollmeter.protocol import head
-from waiting import LONG_S
 
 ARM = """processor\t: {cpu}
 BogoMIPS\t: 50.00

@@ -34,10 +34,10 @@ from probes.visiting import (
     visit,
     visits,
 )
+from support.waiting import LONG_S, in_time
 from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import outcome
 from tollmeter.toolchain.disassemble import instructions
-from waiting import LONG_S, in_time
 
 PROBES = (
     "loop",

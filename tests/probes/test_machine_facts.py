@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from conditions import sound, with_index
+from support.machine_trees import Made, runs
+from support.planted_conditions import sound, with_index
+from support.waiting import LONG_S
 from tollmeter.findings import all_findings
 from tollmeter.model import Abi, Machine
 from tollmeter.protocol import head
-from trees import Made, runs
-from waiting import LONG_S
 
 CPUFREQ = "sys/devices/system/cpu/cpu{}/cpufreq/{}"
 MODULE, END = 17, 127

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-import stands
 from probes.visiting import ROOT, SECONDS, executable, options, visit
+from support import target_stands
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
 from tollmeter.toolchain.abis import read_abi
@@ -63,7 +63,7 @@ def emulated(emulator: str, abi: str, operation: str, kernel: str, size: int) ->
 
 def need(emulator: str, abi: str) -> None:
 
-    stands.need(emulator.split(maxsplit=1)[0])
+    target_stands.need(emulator.split(maxsplit=1)[0])
     built(abi)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import trees
 from probes.visiting import executable
 from storm.uses import numbers
+from support import machine_trees
+from support.waiting import LONG_S
 from tollmeter.model import Abi
 from tollmeter.protocol import outcome
-from waiting import LONG_S
 
 REFUSED = 77
 PROGRAM = """
@@ -109,7 +109,7 @@ def test_a_move_of_pages_that_the_system_refuses_is_a_sentence(
     probe = executable("x86_64", "memory.page_move")
     words = ["--samples=2", "--sample-ns=1000", "--deadline-ms=60000", "node=0", "home=1", "pages=16"]
     command = [forbidding, *how, str(numbers()[call]), "--", probe, *words]
-    environment = {"TOLL_SYSTEM_ROOT": str(trees.XEON.write(tmp_path / "machine"))}
+    environment = {"TOLL_SYSTEM_ROOT": str(machine_trees.XEON.write(tmp_path / "machine"))}
     done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=LONG_S)
     told = outcome(done.stdout)
     assert (told.status, told.reason) == ("unsupported", REFUSED_CALLS[call].format(why=why))

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import objects
-import stands
+from support import runtime_objects, target_stands
+from support.waiting import LONG_S
 from tollmeter.toolchain import abis, build
 from tollmeter.toolchain.symbols import Symbols
-from waiting import LONG_S
 
 ROOT = Path(__file__).parents[2]
 PROBE = "kernel.loop"
@@ -26,10 +25,10 @@ def test_a_signal_s_profile_is_of_the_loop(tree: Path, name: str) -> None:
     """On ppc64le, s390x and sparc64 each address was 0."""
     abi = abis.read_abi(ROOT / f"abis/{name}.toml")
     emulator = next(way.replace("qemu-user:", "qemu-") for way in abi.runs if way.startswith("qemu-user:"))
-    stands.need(str(abi.compiler[0]), emulator)
-    objects.lend(tree, name)
+    target_stands.need(str(abi.compiler[0]), emulator)
+    runtime_objects.lend(tree, name)
     build.make(tree, abi, str(abi.compiler[0]), [f"build/{name}/{PROBE}"])
-    objects.keep(tree, name)
+    runtime_objects.keep(tree, name)
     program = tree / "build" / name / PROBE
     done = subprocess.run(
         [emulator, program], capture_output=True, check=True, timeout=LONG_S,

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import trees
+from support import machine_trees
+from support.machine_trees import GIB, Made, runs
+from support.waiting import LONG_S
 from tollmeter.library.places import suites
 from tollmeter.model import Abi, Machine, Parameter, Point, Probe, RowOf, Topology
 from tollmeter.model.topology import RELATIONS, core_of, kind_of, listed, memory_nodes, numbers, relation, speed_ranks
@@ -20,8 +22,6 @@ from tollmeter.plan.placement import Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import on_machine
 from tollmeter.plan.values import sweep
 from tollmeter.protocol import head
-from trees import GIB, Made, runs
-from waiting import LONG_S
 
 MOST_BYTES = 65536
 LATENCY_SIZE = Parameter(
@@ -60,9 +60,9 @@ def told(loop: Path, made: Made, folder: Path) -> Topology:
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (trees.XEON, {(0, 8): "sibling thread", (0, 2): "same last-level cache", (0, 1): "other node"}),
+        (machine_trees.XEON, {(0, 8): "sibling thread", (0, 2): "same last-level cache", (0, 1): "other node"}),
         (
-            trees.EPYC,
+            machine_trees.EPYC,
             {
                 (0, 128): "sibling thread",
                 (0, 7): "same last-level cache",
@@ -70,15 +70,15 @@ def told(loop: Path, made: Made, folder: Path) -> Topology:
                 (0, 64): "other node",
             },
         ),
-        (trees.HYBRID, {(0, 1): "sibling thread", (0, 12): "same last-level cache", (0, 14): "same package"}),
-        (trees.CLUSTERS, {(0, 3): "same cluster", (0, 4): "same last-level cache", (0, 8): "same package"}),
-        (trees.ARM_SERVER, {(0, 1): "same last-level cache"}),
-        (trees.POWER, {(0, 7): "sibling thread", (0, 8): "same package", (0, 32): "other node"}),
-        (trees.RISCV_BOARD, {(0, 1): "same package"}),
-        (trees.OFFLINE, {(2, 3): "sibling thread", (0, 6): "same last-level cache"}),
-        (trees.SPARSE, {(0, 1): "same last-level cache", (0, 7): "other node"}),
-        (trees.MANY, {(0, 750): "sibling thread", (0, 14): "same last-level cache", (0, 20): "same package"}),
-        (trees.CONTAINER, {(2, 2): "same thread", (2, 3): "sibling thread", (2, 0): "same last-level cache"}),
+        (machine_trees.HYBRID, {(0, 1): "sibling thread", (0, 12): "same last-level cache", (0, 14): "same package"}),
+        (machine_trees.CLUSTERS, {(0, 3): "same cluster", (0, 4): "same last-level cache", (0, 8): "same package"}),
+        (machine_trees.ARM_SERVER, {(0, 1): "same last-level cache"}),
+        (machine_trees.POWER, {(0, 7): "sibling thread", (0, 8): "same package", (0, 32): "other node"}),
+        (machine_trees.RISCV_BOARD, {(0, 1): "same package"}),
+        (machine_trees.OFFLINE, {(2, 3): "sibling thread", (0, 6): "same last-level cache"}),
+        (machine_trees.SPARSE, {(0, 1): "same last-level cache", (0, 7): "other node"}),
+        (machine_trees.MANY, {(0, 750): "sibling thread", (0, 14): "same last-level cache", (0, 20): "same package"}),
+        (machine_trees.CONTAINER, {(2, 2): "same thread", (2, 3): "sibling thread", (2, 0): "same last-level cache"}),
     ],
 )
 def test_two_cpus_have_the_closest_relation_that_the_system_reports(
@@ -95,15 +95,15 @@ def test_packages_of_one_node_are_other_packages() -> None:
     assert RELATIONS.index("other package") < RELATIONS.index("other node")
 
 
-RATED = replace(trees.HYBRID, kinds=[*trees.HYBRID.kinds, (1024, "0-15")])
+RATED = replace(machine_trees.HYBRID, kinds=[*machine_trees.HYBRID.kinds, (1024, "0-15")])
 """Linux 6.18 gives every CPU of a hybrid whose cores have two threads the same capacity."""
 
 
 @pytest.mark.parametrize(
     ("made", "cpus"),
     [
-        (trees.HYBRID, "0-11"), (RATED, "0-11"), (trees.BIG_LITTLE, "7"), (trees.ARM_SERVER, "0-7"),
-        (trees.OFFLINE, "0,2-3,6"),
+        (machine_trees.HYBRID, "0-11"), (RATED, "0-11"), (machine_trees.BIG_LITTLE, "7"),
+        (machine_trees.ARM_SERVER, "0-7"), (machine_trees.OFFLINE, "0,2-3,6"),
     ],
 )  # fmt: skip
 def test_the_fastest_cores_are_found_by_capacity_or_by_the_counters_of_their_kind(
@@ -115,36 +115,36 @@ def test_the_fastest_cores_are_found_by_capacity_or_by_the_counters_of_their_kin
 
 
 def test_nodes_have_memory_distances_and_any_number(loop: Path, tmp_path: Path) -> None:
-    arm = told(loop, trees.ARM_SERVER, tmp_path / "arm")
+    arm = told(loop, machine_trees.ARM_SERVER, tmp_path / "arm")
     assert [(node.node, node.cpus, node.memory_bytes // GIB) for node in arm.nodes] == [
         (0, "0-7", 128), (1, "", 64), (2, "", 512)
     ]  # fmt: skip
     assert arm.nodes[2].distances == (40, 40, 10)
-    sparse = told(loop, trees.SPARSE, tmp_path / "sparse")
+    sparse = told(loop, machine_trees.SPARSE, tmp_path / "sparse")
     assert [node.node for node in memory_nodes(sparse)] == [0, 8, 252, 900]
 
 
 def test_a_process_has_the_cpus_and_nodes_that_it_may_use(loop: Path, tmp_path: Path) -> None:
-    one_node = machine_of(loop, trees.ONE_NODE, tmp_path / "node")
+    one_node = machine_of(loop, machine_trees.ONE_NODE, tmp_path / "node")
     assert one_node.allowed_cpus == (4, 5, 6, 7) and one_node.cpus == 8
     assert [node.node for node in memory_nodes(one_node.topology)] == [1]
-    container = machine_of(loop, trees.CONTAINER, tmp_path / "container")
+    container = machine_of(loop, machine_trees.CONTAINER, tmp_path / "container")
     assert container.allowed_cpus == (2,) and container.facts["cpu_quota"] == "50000 100000"
-    offline = machine_of(loop, trees.OFFLINE, tmp_path / "offline")
+    offline = machine_of(loop, machine_trees.OFFLINE, tmp_path / "offline")
     assert offline.allowed_cpus == (0, 2, 3, 6) and offline.cores == ((2, 3),)
     assert offline.topology and offline.topology.offline == "1,4-5,7"
-    isolated = told(loop, trees.ISOLATED, tmp_path / "isolated")
+    isolated = told(loop, machine_trees.ISOLATED, tmp_path / "isolated")
     assert (isolated.isolated, isolated.nohz_full) == ("2-3", "3")
 
 
 def test_a_machine_of_1500_cpus_fits_one_record(loop: Path, tmp_path: Path) -> None:
-    machine = machine_of(loop, trees.MANY, tmp_path)
+    machine = machine_of(loop, machine_trees.MANY, tmp_path)
     assert machine.topology and len(machine.allowed_cpus) == machine.cpus == 1500
     assert len(machine.topology.cores) == 750 and len(machine.topology.last_caches) == 50
 
 
 def test_sets_whose_cpus_are_numbered_in_turn_are_one_term_each(loop: Path, tmp_path: Path) -> None:
-    assert told(loop, trees.XEON, tmp_path).packages == ("0-14/2", "1-15/2")
+    assert told(loop, machine_trees.XEON, tmp_path).packages == ("0-14/2", "1-15/2")
     assert numbers("0-14/2,3") == (0, 2, 3, 4, 6, 8, 10, 12, 14)
 
 
@@ -159,17 +159,17 @@ def test_the_topology_of_this_machine_is_read_without_a_folder(loop: Path) -> No
 @pytest.mark.parametrize(
     ("made", "first", "host", "others"),
     [
-        (trees.XEON, (15, 13, 11, 9), 0, ["sibling_thread", "other_node"]),
-        (trees.EPYC, (255, 254, 253), 0, ["sibling_thread", "same_package", "other_node"]),
-        (trees.HYBRID, (11, 9, 7, 5, 3, 1, 13, 12, 15, 10), 14, ["sibling_thread", "same_package"]),
-        (trees.CLUSTERS, (15, 14, 13, 12, 11), 0, ["same_last-level_cache", "same_package"]),
-        (trees.BIG_LITTLE, (7, 6, 5, 4, 3, 2, 1), 0, []),
-        (trees.POWER, (63, 55, 47, 39, 31, 23, 15, 7), 0, ["sibling_thread", "other_node"]),
-        (trees.ISOLATED, (1, 3, 2), 0, []),
-        (trees.OFFLINE, (6, 3, 2), 0, []),
-        (trees.ONE_NODE, (7, 6, 5), 4, []),
-        (trees.CONTAINER, (2,), None, []),
-        (trees.MANY, (1499, 1498, 1497), 0, ["sibling_thread", "same_package", "other_node"]),
+        (machine_trees.XEON, (15, 13, 11, 9), 0, ["sibling_thread", "other_node"]),
+        (machine_trees.EPYC, (255, 254, 253), 0, ["sibling_thread", "same_package", "other_node"]),
+        (machine_trees.HYBRID, (11, 9, 7, 5, 3, 1, 13, 12, 15, 10), 14, ["sibling_thread", "same_package"]),
+        (machine_trees.CLUSTERS, (15, 14, 13, 12, 11), 0, ["same_last-level_cache", "same_package"]),
+        (machine_trees.BIG_LITTLE, (7, 6, 5, 4, 3, 2, 1), 0, []),
+        (machine_trees.POWER, (63, 55, 47, 39, 31, 23, 15, 7), 0, ["sibling_thread", "other_node"]),
+        (machine_trees.ISOLATED, (1, 3, 2), 0, []),
+        (machine_trees.OFFLINE, (6, 3, 2), 0, []),
+        (machine_trees.ONE_NODE, (7, 6, 5), 4, []),
+        (machine_trees.CONTAINER, (2,), None, []),
+        (machine_trees.MANY, (1499, 1498, 1497), 0, ["sibling_thread", "same_package", "other_node"]),
     ],
 )
 def test_workers_are_placed_by_kind_and_relation(
@@ -183,7 +183,7 @@ def test_workers_are_placed_by_kind_and_relation(
 
 def test_a_dry_run_names_distinct_cores_and_a_point_for_each_relation(root: Path, tmp_path: Path) -> None:
     words = ["memory.transfer", "state=modified", "access=load", "home=timed", "--dry-run", "--format", "json"]
-    environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(trees.XEON.write(tmp_path / "machine"))}
+    environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(machine_trees.XEON.write(tmp_path / "machine"))}
     done = subprocess.run(
         [root / "toll", "run", *words], env=environment, capture_output=True, check=True, timeout=LONG_S, cwd=tmp_path
     )
@@ -198,7 +198,7 @@ def test_a_point_of_one_worker_is_visited_on_a_cpu_of_each_kind_of_core(root: Pa
         'question = "?"\n[[select]]\nprobe = "memory.latency"\nkinds = true\nparameters = {size = "0.5xL1"}\n'
         'others = "typical"\n[[select]]\nprobe = "memory.ping_pong"\nkinds = true\nothers = "typical"\n'
     )
-    hybrid = replace(trees.HYBRID, packages=["0-14"], last_caches=["0-13", "14"], nodes=[(0, "0-14", 32, "10")])
+    hybrid = replace(machine_trees.HYBRID, packages=["0-14"], last_caches=["0-13", "14"], nodes=[(0, "0-14", 32, "10")])
     environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(hybrid.write(tmp_path / "machine"))}
     words = [root / "toll", "run", tmp_path / "kinds.toml", "--dry-run", "--format", "json"]
     done = subprocess.run(words, env=environment, capture_output=True, check=True, timeout=LONG_S, cwd=tmp_path)
@@ -251,13 +251,13 @@ INSTANCES = Parameter(
 @pytest.mark.parametrize(
     ("made", "counts"),
     [
-        (trees.XEON, (1, 2, 4, 8, 16)),
-        (trees.EPYC, (1, 2, 4, 8, 16, 32, 64, 128, 256)),
-        (trees.OFFLINE, (1, 2, 3, 4)),
-        (trees.ONE_NODE, (1, 2, 4)),
-        (trees.CONTAINER, (1,)),
-        (trees.recorded(96, "", threads=2, packages=2), (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)),
-        (trees.MANY, (1, 2, 4, 8, 16, 32, 64, 75, 128, 256, 512, 750, 1024, 1500)),
+        (machine_trees.XEON, (1, 2, 4, 8, 16)),
+        (machine_trees.EPYC, (1, 2, 4, 8, 16, 32, 64, 128, 256)),
+        (machine_trees.OFFLINE, (1, 2, 3, 4)),
+        (machine_trees.ONE_NODE, (1, 2, 4)),
+        (machine_trees.CONTAINER, (1,)),
+        (machine_trees.recorded(96, "", threads=2, packages=2), (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)),
+        (machine_trees.MANY, (1, 2, 4, 8, 16, 32, 64, 75, 128, 256, 512, 750, 1024, 1500)),
     ],
 )
 def test_instances_fill_a_package_all_packages_and_all_cpus(
@@ -277,7 +277,7 @@ def test_instances_fill_a_package_all_packages_and_all_cpus(
 
 
 def test_the_cores_of_one_package_come_before_those_of_the_other(whole: Callable[[Made], Machine]) -> None:
-    machine = whole(trees.EPYC)
+    machine = whole(machine_trees.EPYC)
     cpus, _ = chosen_cpus(machine, ())
     assert machine.topology
     cores, packages = core_of(machine.topology), [set(numbers(one)) for one in machine.topology.packages]
@@ -286,16 +286,16 @@ def test_the_cores_of_one_package_come_before_those_of_the_other(whole: Callable
 
 
 def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:
-    machine = whole(trees.XEON)
+    machine = whole(machine_trees.XEON)
     assert chosen_cpus(machine, (1, 9)) == ((1, 9), 0)
     assert other_relations(machine, (1, 9)) == []
 
 
-@pytest.mark.parametrize("name", trees.RECORDED)
+@pytest.mark.parametrize("name", machine_trees.RECORDED)
 def test_a_curve_is_planned_beyond_all_caches_on_the_fastest_kind_of_core(
     name: str, whole: Callable[[Made], Machine]
 ) -> None:
-    made, first, end_mib = trees.RECORDED[name]
+    made, first, end_mib = machine_trees.RECORDED[name]
     machine = whole(made)
     (cpu, *_), _ = chosen_cpus(machine, ())
     kind = kind_of(machine.topology, cpu)
@@ -305,7 +305,7 @@ def test_a_curve_is_planned_beyond_all_caches_on_the_fastest_kind_of_core(
 
 def test_the_kind_of_a_core_is_what_the_core_is(loop: Path, tmp_path: Path) -> None:
     """Equal cores whose firmware rates them a few per cent apart are one kind; unlike cores of one rating are two."""
-    kinds = {name: told(loop, trees.RECORDED[name][0], tmp_path / name).kinds for name in
+    kinds = {name: told(loop, machine_trees.RECORDED[name][0], tmp_path / name).kinds for name in
              ("Snapdragon 8 Gen 2", "NVIDIA GB10", "NVIDIA Grace", "Snapdragon 865")}  # fmt: skip
     named = {name: [(kind.name, kind.cpus) for kind in several] for name, several in kinds.items()}
     assert named == {
@@ -320,7 +320,7 @@ def test_the_kind_of_a_core_is_what_the_core_is(loop: Path, tmp_path: Path) -> N
     }  # fmt: skip
     clocks = [(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq", f"{5100000 - 1800000 * (cpu // 4)}")
               for cpu in range(8)]  # fmt: skip
-    dense = replace(trees.recorded(8, "1D48/1 1I32/1 2U1024/1 3U16384/4"), files=clocks)
+    dense = replace(machine_trees.recorded(8, "1D48/1 1I32/1 2U1024/1 3U16384/4"), files=clocks)
     assert [(kind.name, kind.cpus) for kind in told(loop, dense, tmp_path / "dense").kinds] == [
         ("5100-MHz", "0-3"), ("3300-MHz", "4-7")
     ]  # fmt: skip
@@ -347,15 +347,15 @@ def of_device_tree(made: Made) -> Made:
 @pytest.mark.parametrize(
     ("made", "caches"),
     [
-        (trees.recorded(2, "1D0/1 1I0/1 2U0/2"), "L1 None None, L2 None None"),
-        (of_device_tree(trees.recorded(2, "1D0/1 1I0/1 2U0/2")), "L1 32 device tree, L2 512 device tree"),
-        (of_device_tree(trees.recorded(2, "")), "L1 32 device tree, L2 512 device tree"),
-        (of_device_tree(trees.recorded(2, "1D48/1 2U0/2")), "L1 48 sysfs, L2 512 device tree"),
+        (machine_trees.recorded(2, "1D0/1 1I0/1 2U0/2"), "L1 None None, L2 None None"),
+        (of_device_tree(machine_trees.recorded(2, "1D0/1 1I0/1 2U0/2")), "L1 32 device tree, L2 512 device tree"),
+        (of_device_tree(machine_trees.recorded(2, "")), "L1 32 device tree, L2 512 device tree"),
+        (of_device_tree(machine_trees.recorded(2, "1D48/1 2U0/2")), "L1 48 sysfs, L2 512 device tree"),
         (
-            trees.RECORDED["z13 in a partition"][0],
+            machine_trees.RECORDED["z13 in a partition"][0],
             "L1 128 sysfs, L2 2048 sysfs, L3 65536 /proc/cpuinfo, L4 491520 /proc/cpuinfo",
         ),
-        (trees.recorded(2, ""), ""),
+        (machine_trees.recorded(2, ""), ""),
     ],
 )  # fmt: skip
 def test_each_cache_has_the_source_of_its_size_and_an_unknown_size_is_none(
@@ -370,7 +370,7 @@ def test_each_cache_has_the_source_of_its_size_and_an_unknown_size_is_none(
 
 
 def test_ways_follow_from_the_sets_of_the_device_tree(whole: Callable[[Made], Machine]) -> None:
-    first, _ = whole(of_device_tree(trees.recorded(2, ""))).caches
+    first, _ = whole(of_device_tree(machine_trees.recorded(2, ""))).caches
     assert (first.line_bytes, first.ways) == (64, 4)
 
 
@@ -381,5 +381,5 @@ def test_the_governor_and_the_highest_clock_are_those_of_the_cpus_that_may_be_us
     files = [(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}", text) for cpu, governor, khz in
              ((4, "performance", 3600000), (5, "powersave", 3900000))
              for name, text in (("scaling_governor", governor), ("cpuinfo_max_freq", f"{khz}"))]  # fmt: skip
-    facts = whole(replace(trees.ONE_NODE, files=files)).facts
+    facts = whole(replace(machine_trees.ONE_NODE, files=files)).facts
     assert (facts["governor"], facts["frequency_max_khz"]) == ("performance, powersave", "3900000")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.visiting import executable
-from waiting import LONG_S
+from support.waiting import LONG_S
 
 LINE = "--samples=1 --sample-ns=1000"
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import objects
+from support import runtime_objects
+from support.waiting import LONG_S
 from tollmeter.model import Abi, Outcome, Probe, Value, Witness
 from tollmeter.protocol import description, find_lines, outcome
 from tollmeter.toolchain.build import build_abi
-from waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE_NS = 200_000
@@ -23,7 +23,8 @@ SECONDS = 2 * LONG_S
 SHORT = (f"--sample-ns={SAMPLE_NS}", f"--deadline-ms={1000 * LONG_S:.0f}")
 """A sample is short; what ends a visit that hangs is far from what a loaded machine takes for one."""
 PATIENCE_S = float(os.environ.get("TOLL_TEST_PATIENCE_S", "0.3"))
-"""Within which visits are repeated for an uncontended core. What failed is tried again with more: tests/alone.py."""
+"""Within which visits are repeated for an uncontended core. What failed is tried again with more:
+tests/support/failed_again.py."""
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 COUNTED: dict[str, Value] = {"--iterations": 1}
 """Told of a point that was visited before: its work is not counted again, instruction by instruction for 60 ms."""
@@ -164,5 +165,5 @@ def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str
             if not (folder / header.name).exists():
                 shutil.copy2(header, folder)
         changed.write_text(source.replace(old, new), encoding="utf-8")
-    objects.lend(tree, abi.name)
+    runtime_objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)

@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fakes import toll, tree
 from storm.ended import Ended, Tally, ill, waited
+from support.fake_probes import toll, tree
 
 CODES = {0, 1, 2, 5, 6}
 LONG = "9" * 400

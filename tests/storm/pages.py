@@ -11,9 +11,9 @@ from unittest import mock
 
 from playwright.sync_api import TimeoutError as NotDrawn
 
-import example_runs
 from browser.browser import Gallery, Shown, chromium
 from storm.ended import Tally, awake
+from support import example_runs
 
 PARTS = (
     "</script>", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>", "-->", "<!--",

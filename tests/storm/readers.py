@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from storm.ended import Tally
-from streams import whole
+from support.probe_streams import whole
 from tollmeter.catalog import read_suite
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure, Profile

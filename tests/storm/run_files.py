@@ -16,9 +16,9 @@ from unittest import mock
 
 import msgspec
 
-from fakes import tree
 from storm import readers
 from storm.ended import Hung, Tally, one_command, within
+from support.fake_probes import tree
 from tollmeter.cli.main import main
 from tollmeter.library import places, workloads
 from tollmeter.model import Select, Suite, Workload

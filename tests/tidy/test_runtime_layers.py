@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from waiting import LONG_S
+from support.waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 

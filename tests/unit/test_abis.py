@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import objects
-from machines import catalog
+from support import runtime_objects
+from support.fake_catalog import catalog
 from tollmeter import extras, notices
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
@@ -79,14 +79,14 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
     said: list[str] = []
     monkeypatch.setattr(notices, "_listeners", [said.append])
-    objects.lend(tree, "mine")
+    runtime_objects.lend(tree, "mine")
     failures = ready.make_ready(tree, dict.fromkeys(["typo", "absent", "mine"], LOOP))
     assert set(failures) == {"typo", "absent"}
     assert failures["typo"].exit_code == 2
     assert "apt-get update && apt-get install --no-install-recommends my-compiler" in failures["absent"].sentence
     assert (tree / "build/mine/kernel.loop.describe").is_file()
     assert [line.partition(": ")[0] for line in said] == ["built kernel.loop for mine"]
-    objects.keep(tree, "mine")
+    runtime_objects.keep(tree, "mine")
     said.clear()
     assert ready.make_ready(tree, {"mine": LOOP}) == {}
     assert not said, "nothing has changed, and it was made again"
@@ -111,14 +111,14 @@ def test_the_abi_of_the_page_is_added_by_its_file_alone_and_measures(tree: Path,
     for part in ("src", "suites", "probes/libraries.toml", "probes/index.jsonl"):
         (shutil.copytree if (ROOT / part).is_dir() else shutil.copy2)(ROOT / part, tree / part)
     words = ["run", "kernel.loop", "--abi", abi.name, "--budget", "5s", "--precision", "20%", "--out", tmp_path / "run"]
-    objects.lend(tree, abi.name)
+    runtime_objects.lend(tree, abi.name)
     told = subprocess.run(
         [sys.executable, "-m", "tollmeter", *words, "--format", "json"],
         env={**os.environ, "PYTHONPATH": str(tree / "src"), "TOLL_INSTALL": "no"}, cwd=tree, capture_output=True,
         text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (tree / "build" / abi.name / "kernel.loop.describe").is_file(), told.stderr
-    objects.keep(tree, abi.name)
+    runtime_objects.keep(tree, abi.name)
     rows = [row for row in json.loads(told.stdout)["rows"] if row["abi"] == abi.name]
     assert rows and not {row["status"] for row in rows} & {"failed", "wrong"}, told.stdout
     assert any(row["visits"] for row in rows)
@@ -289,7 +289,7 @@ def test_the_target_of_an_abi_does_not_depend_on_the_building_user(tree: Path, o
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
     (tree / "build").mkdir(exist_ok=True)
     (tree / "build/mine.target").write_text("ssh:second\n")
-    objects.lend(tree, "mine")
+    runtime_objects.lend(tree, "mine")
     assert not ready.make_ready(tree, {"mine": LOOP}, ["ssh:second"])
     assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from machines import MACHINE, catalog
+from support.fake_catalog import MACHINE, catalog
 from tollmeter.model import Failure, Point, Select, Suite
 from tollmeter.plan import Plan, Sampling, expected_seconds, make, visit_order
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alone import MOST, again
+from support.failed_again import MOST, again
 
 
 def suite(folder: Path, text: str, failed: int) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from machines import catalog
+from support.fake_catalog import catalog
 from tollmeter.cli.run import exit_code, gravest
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.options import names, numbers, seconds

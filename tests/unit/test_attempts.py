@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from example_runs import empty, with_rows
-from made import metric, outcome, probe, quiet, row, sample
+from support.builders import metric, outcome, probe, quiet, row, sample
+from support.example_runs import empty, with_rows
 from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, Select, Suite
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings

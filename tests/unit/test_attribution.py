@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from example_runs import empty, with_rows
-from made import metric, probe, program, row
+from support.builders import metric, probe, program, row
+from support.example_runs import empty, with_rows
 from tollmeter.model import Program, Results, Row, Select, Suite
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_table, in_words, named, why_not

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from made import outcome, sample
-from rigs import Rig
-from streams import whole
+from support.builders import outcome, sample
+from support.probe_streams import whole
+from support.simulated_run import Rig
+from support.waiting import LONG_S
 from tollmeter.conduct.beside import ReviewThread
 from tollmeter.model import Outcome, Select, Visit
-from waiting import LONG_S
 
 VISIT = outcome([sample(1.0)])
 WAITED = msgspec.structs.replace(VISIT, waited_ns=1_000_000)

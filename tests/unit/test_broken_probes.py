@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import stands
+from support import target_stands
 from tollmeter import catalog
 from tollmeter.cli.developing import new_probe
 from tollmeter.library.command_words import suite_of_words
@@ -54,7 +54,7 @@ def test_broken_probes_are_left_out_with_their_reasons_and_stop_no_other(
     tree: Path, own_abi: Abi, own_compiler: str
 ) -> None:
     (tree / "docs").mkdir(exist_ok=True)
-    shutil.copy2(stands.ROOT / "docs/add-a-probe.md", tree / "docs")
+    shutil.copy2(target_stands.ROOT / "docs/add-a-probe.md", tree / "docs")
     write(tree, "no_compile", WHOLE)
     build_abi(tree, own_abi, own_compiler)
     for name, (old, new, _) in BROKEN.items():
@@ -97,13 +97,13 @@ def test_a_runtime_that_does_not_compile_is_no_single_probe_s(tree: Path, own_ab
 
 
 def test_the_table_of_meanings_is_read() -> None:
-    known = accepting.meanings(stands.ROOT)
+    known = accepting.meanings(target_stands.ROOT)
     assert {"core-clock", "copy-bandwidth-of-size", "entry"} <= known
-    assert not accepting.meanings(stands.ROOT / "no such tree")
+    assert not accepting.meanings(target_stands.ROOT / "no such tree")
 
 
 def test_a_new_probe_compiles_and_measures(tree: Path, own_abi: Abi, own_compiler: str) -> None:
-    shutil.copy2(stands.ROOT / "probes/skeleton.c", tree / "probes")
+    shutil.copy2(target_stands.ROOT / "probes/skeleton.c", tree / "probes")
     path = new_probe(tree, "kernel.getrandom")
     assert path == tree / "probes/kernel/getrandom.c"
     made = build_abi(tree, own_abi, own_compiler)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import stands
+from support import target_stands
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
 from tollmeter.toolchain import accepting, build, proven
@@ -383,7 +383,7 @@ def test_an_executable_that_is_not_static_at_fixed_addresses_is_refused(
 
 def test_code_for_a_later_arm_than_an_abi_promises_is_refused(tmp_path: Path, root: Path) -> None:
     """The ELF flags of both are the same: the build attributes tell them apart."""
-    stands.need("arm-linux-gnueabi-gcc-12")
+    target_stands.need("arm-linux-gnueabi-gcc-12")
     words = ["arm-linux-gnueabi-gcc-12", "-static", "-x", "c", "-", "-o", tmp_path / "made"]
     promised = read_abi(root / "abis/arm-v5.toml").elf
     for march, refused in (("armv5te", False), ("armv7-a", True)):

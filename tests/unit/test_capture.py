@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streams import VISIT, whole
+from support.probe_streams import VISIT, whole
 from tollmeter.library.bundling import imported, request_of, write_run
 from tollmeter.model import Failure
 from tollmeter.protocol import seal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from debians import program
+from support.bare_debian import program
 from tollmeter.cli.main import main
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure

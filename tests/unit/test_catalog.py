@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import tree
+from support.fake_probes import tree
 from tollmeter.catalog import check_unchanged, load, read_suite, suites, unknown
 from tollmeter.model import Failure, Select
 

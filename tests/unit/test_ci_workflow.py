@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from waiting import LONG_S
+from support.waiting import LONG_S
 
 SHORT = "kernel.loop --precision 20% --budget 3s"
 NO_ANSWER = 1

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from example_runs import derived, empty, with_index, with_rows
-from made import metric, outcome, probe, row, sample
+from support.builders import metric, outcome, probe, row, sample
+from support.example_runs import derived, empty, with_index, with_rows
 from tollmeter.catalog import read_suite
 from tollmeter.library.places import suites
 from tollmeter.model import (

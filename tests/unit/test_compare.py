@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-import example_runs
-from made import CLOCK_HZ, metric, outcome, probe, row, sample
+from support import example_runs
+from support.builders import CLOCK_HZ, metric, outcome, probe, row, sample
 from tollmeter.experiment.core import cores_hz
 from tollmeter.judgement.compare import Comparison, compare, of_rows
 from tollmeter.model import Outcome, Probe, Work

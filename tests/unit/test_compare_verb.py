@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from made import row
+from support import example_runs
+from support.builders import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from machines import MACHINE, two_packages
-from rigs import Rig
-from streams import whole
+from support.fake_catalog import MACHINE, two_packages
+from support.probe_streams import whole
+from support.simulated_run import Rig
 from tollmeter import starting
 from tollmeter.cli import run as run_verb
 from tollmeter.conduct import pinned_to, starvation

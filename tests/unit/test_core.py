@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.experiment.core import (
     ClockEvidence,
     clock_evidence,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.findings.interference import core_is_shared
 from tollmeter.judgement.convergence import settlement
 from tollmeter.model import Finding, Index, Machine, Outcome, Results, RunInfo, Sample

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from made import metric, outcome, probe, row, sample
-from streams import VISIT, samples, visit_record
+from support.builders import metric, outcome, probe, row, sample
+from support.probe_streams import VISIT, samples, visit_record
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS, Comparison, of_rows
 from tollmeter.judgement.gate import decide, of_change
 from tollmeter.library.options import counters_named

@@ -9,7 +9,7 @@ from math import log
 import numpy as np
 import pytest
 
-from made import metric, outcome, probe, sample
+from support.builders import metric, outcome, probe, sample
 from tollmeter.model import Columns, Outcome
 from tollmeter.numbers.cpu_pairs import pair_numbers, wide_pairs
 from tollmeter.numbers.known import Known

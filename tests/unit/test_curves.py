@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made import KIB, MIB, grid
+from support.builders import KIB, MIB, grid
 from tollmeter.inference.curves import curve, monotone, segments
 from tollmeter.inference.knees import fit_levels
 from tollmeter.inference.shapes import SHAPES, Shape, miss_share

@@ -16,7 +16,7 @@ import polars
 import pytest
 from msgspec.structs import replace
 
-from example_runs import healthy
+from support.example_runs import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Failure, Index, Results
 from tollmeter.store.export import machine_name, write_tables

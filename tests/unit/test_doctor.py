@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from conditions import PLANTED, Plant, sound, surrounded, with_index
+from support.planted_conditions import PLANTED, Plant, sound, surrounded, with_index
 from tollmeter.cli.main import main
 from tollmeter.conduct import Watch
 from tollmeter.conduct.surroundings import _Spent

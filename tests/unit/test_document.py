@@ -14,7 +14,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from example_runs import healthy
+from support.example_runs import healthy
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.document import complaints, read, schema

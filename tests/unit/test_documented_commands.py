@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-from machines import MACHINE
+from support.fake_catalog import MACHINE
 from tollmeter import catalog
 from tollmeter.catalog import Catalog, read_suite
 from tollmeter.cli.app import app

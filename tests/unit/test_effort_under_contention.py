@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from made import CLOCK_HZ, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, outcome, probe, quiet, sample
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known, Learned

@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made import CALM, CLOCK_HZ, outcome, probe, quiet, sample
-from streams import visit_records
+from support.builders import CALM, CLOCK_HZ, outcome, probe, quiet, sample
+from support.probe_streams import visit_records
 from tollmeter.experiment.evidence import reasons, unseen, usual_control_hz
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Probe, Sample

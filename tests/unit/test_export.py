@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from example_runs import healthy
-from machines import MACHINE
-from streams import whole
+from support.example_runs import healthy
+from support.fake_catalog import MACHINE
+from support.probe_streams import whole
 from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State
 from tollmeter.protocol import outcome
 from tollmeter.store import export

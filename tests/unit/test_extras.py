@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import LONG_S, in_time
 from tollmeter import commands, extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra, install_line
 from tollmeter.model import Failure
 from tollmeter.report import page
-from waiting import LONG_S, in_time
 
 INSTALLS = """if True:
     import sys, sysconfig

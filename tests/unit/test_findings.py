@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from example_runs import derived
+from support.example_runs import derived
 from tollmeter.experiment.evidence import stolen_share
 from tollmeter.findings import all_findings, clocks, interference, rules, subjects
 from tollmeter.model import (

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from example_runs import with_index, with_run
-from screens import printed, words
+from support import example_runs
+from support.example_runs import with_index, with_run
+from support.rendered import printed, words
 from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run

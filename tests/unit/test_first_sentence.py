@@ -13,8 +13,8 @@ from random import Random
 import msgspec
 import pytest
 
-from example_runs import empty, with_index, with_rows
-from made import metric, probe, row
+from support.builders import metric, probe, row
+from support.example_runs import empty, with_index, with_rows
 from tollmeter.library.places import suites
 from tollmeter.model import Probe, Results, Row, RowOf, Suite
 from tollmeter.report.headline import headline

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from example_runs import healthy, with_index
+from support.example_runs import healthy, with_index
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
 from tollmeter.fleet import matrix

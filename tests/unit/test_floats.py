@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import objects
-import stands
+from support import runtime_objects, target_stands
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis, accepting, build
 from tollmeter.toolchain.disassemble import instructions
@@ -45,14 +44,14 @@ def with_a_probe(tree: Path) -> Path:
 def abi_of(name: str, **claims: str) -> Abi:
     """Without what its file promises of the ELF header."""
     abi = abis.read_abi(ROOT / f"abis/{name}.toml")
-    stands.need(str(abi.compiler[0]))
+    target_stands.need(str(abi.compiler[0]))
     return msgspec.structs.replace(abi, elf={"machine": abi.elf["machine"]}, **claims)
 
 
 def proved(tree: Path, abi: Abi) -> None:
-    objects.lend(tree, abi.name)
+    runtime_objects.lend(tree, abi.name)
     build.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
-    objects.keep(tree, abi.name)
+    runtime_objects.keep(tree, abi.name)
     accepting.prove_floats(tree / f"build/{abi.name}/{PROBE}", abi)
 
 
@@ -126,7 +125,7 @@ def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> 
     shutil.copy2(ROOT / "probes/float/call.cc", sources / "probes/float")
     abi = abi_of("arm-fpa")
     made = f"build/{abi.name}/float.call"
-    objects.lend(sources, abi.name)
+    runtime_objects.lend(sources, abi.name)
     build.make(sources, abi, str(abi.compiler[0]), [made])
     accepting.prove_floats(sources / made, abi)
 

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from example_runs import with_index
-from made import row
+from support.builders import row
+from support.example_runs import with_index
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, GateRow, decide, of_change

@@ -8,10 +8,9 @@ import re
 import msgspec
 import pytest
 
-import answers
-import example_runs
-from example_runs import with_run
-from screens import screens
+from support import example_runs, study_run
+from support.example_runs import with_run
+from support.rendered import screens
 from tollmeter.model import Opposed, Point, Results
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
 from tollmeter.report.numbers import in_a_sentence, of_row
@@ -79,7 +78,7 @@ def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
     assert headline(of(*UNKNOWN[:FEW_PROBES])) and not headline(of(*UNKNOWN[: FEW_PROBES + 1]))
     one = of(UNKNOWN[0])
     pair = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
-    assert not headline(msgspec.structs.replace(one, suite=answers.study().suite))
+    assert not headline(msgspec.structs.replace(one, suite=study_run.study().suite))
     compared = example_runs.with_index(one, opposed=(pair,))
     assert headline(compared) == f"{sentences(compared)[0]}."
     several = example_runs.with_index(one, opposed=(pair, pair))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from example_runs import healthy, with_index
-from made import metric, outcome, probe, row
+from support.builders import metric, outcome, probe, row
+from support.example_runs import healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.fleet import health as judging
 from tollmeter.fleet.health import health, unlike_nodes

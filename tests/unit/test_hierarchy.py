@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from made import KIB, MIB, grid, metric, probe, row
+from support.builders import KIB, MIB, grid, metric, probe, row
 from tollmeter.inference import hierarchy as hierarchy_module
 from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.inference.shapes import Shape, miss_share

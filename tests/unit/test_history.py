@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from machines import MACHINE
-from made import CLOCK_HZ, outcome, quiet, row, sample
+from support.builders import CLOCK_HZ, outcome, quiet, row, sample
+from support.fake_catalog import MACHINE
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from example_runs import derived, empty, with_index, with_rows
-from made import metric, probe, row
+from support.builders import metric, probe, row
+from support.example_runs import derived, empty, with_index, with_rows
 from tollmeter.findings import all_findings
 from tollmeter.model import Cache, Inference, Results, Row, Value
 

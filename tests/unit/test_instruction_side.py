@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from example_runs import derived, empty, with_index, with_rows
-from made import grid, metric, probe, row
+from support.builders import grid, metric, probe, row
+from support.example_runs import derived, empty, with_index, with_rows
 from tollmeter.inference.instruction_side import instruction_side
 from tollmeter.model import Inference
 from tollmeter.report.instruction_side import instruction_table

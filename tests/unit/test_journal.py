@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import VISIT, visit_records, whole
+from support.probe_streams import VISIT, visit_records, whole
 from tollmeter.model import Failure, Published, RowOf, Select, Suite, Surroundings, Visit
 from tollmeter.protocol import outcome, seal
 from tollmeter.store import journal as journal_file

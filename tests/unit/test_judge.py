@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from machines import LATENCY
-from made import metric, outcome, probe, sample
+from support.builders import metric, outcome, probe, sample
+from support.fake_catalog import LATENCY
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge

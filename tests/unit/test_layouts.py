@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from machines import MIB, catalog
-from rigs import Emptied, Rig
-from streams import whole
+from support.fake_catalog import MIB, catalog
+from support.probe_streams import whole
+from support.simulated_run import Emptied, Rig
 from tollmeter.conduct.judging import Judging
 from tollmeter.conduct.schedule import Schedule
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-import made
-from machines import KIB, MACHINE, MIB
+from support import builders
+from support.fake_catalog import KIB, MACHINE, MIB
 from tollmeter.inference.rate_falls import lengths, times_as_fast
 from tollmeter.model import Lengths, Level, Outcome, Parameter, Row, Work
 
-RATE = made.metric("rate", "flop/s", means="flops-of-n")
+RATE = builders.metric("rate", "flop/s", means="flops-of-n")
 WAYS = Parameter(name="way", kind="choice", summary="how", choices=("hardware", "emulated"))
-PROBES = {"float.dot": made.probe(RATE, name="float.dot", parameters=[WAYS])}
+PROBES = {"float.dot": builders.probe(RATE, name="float.dot", parameters=[WAYS])}
 OCTAVES = [1 << power for power in range(4, 21)]
 WIDTH = 16
 """Bytes of two doubles."""
@@ -32,10 +32,10 @@ def swept(cost_ns: Cost, way: str = "hardware", ns: Sequence[int] = OCTAVES, **p
     rows, outcomes = [], []
     for n in ns:
         parameters = {"n": n, "precision": "double", "way": way}
-        row = made.row(1e9 / cost_ns(n), of="float.dot", name="rate", unit="flop/s", parameters=parameters)
+        row = builders.row(1e9 / cost_ns(n), of="float.dot", name="rate", unit="flop/s", parameters=parameters)
         rows.append(msgspec.structs.replace(row, better="more", **place))
         work = Work(footprint_bytes=n * WIDTH)
-        outcomes.append(made.outcome(name="float.dot", parameters=parameters, work=work))
+        outcomes.append(builders.outcome(name="float.dot", parameters=parameters, work=work))
     return rows, outcomes
 
 
@@ -160,9 +160,9 @@ def test_a_measured_cache_stands_above_what_the_system_says() -> None:
 
 
 def test_times_as_fast_knows_which_way_a_unit_counts() -> None:
-    fast, slow = (msgspec.structs.replace(made.row(rate, unit="flop/s"), better="more") for rate in (3e9, 1e9))
+    fast, slow = (msgspec.structs.replace(builders.row(rate, unit="flop/s"), better="more") for rate in (3e9, 1e9))
     few, many = (
-        msgspec.structs.replace(made.row(count, unit="instruction", clock="instructions"), better="less")
+        msgspec.structs.replace(builders.row(count, unit="instruction", clock="instructions"), better="less")
         for count in (2.0, 50.0)
     )
     assert times_as_fast(fast, slow) == pytest.approx(3)

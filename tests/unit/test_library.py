@@ -18,8 +18,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-import made
 import tollmeter
+from support import builders
 from tollmeter.library.measured_run import _with_parameters as with_parameters
 from tollmeter.report import page
 
@@ -174,7 +174,10 @@ def slower(folder: Path) -> tollmeter.RunComparison:
     """Compares a run of two rows with one whose first row takes twice as long."""
     run = tollmeter.open(folder)
     sides = (
-        tuple(made.row(ns, of=name, parameters={"size": size}) for name, ns, size in (("a.b", first, 4), ("c.d", 7, 8)))
+        tuple(
+            builders.row(ns, of=name, parameters={"size": size})
+            for name, ns, size in (("a.b", first, 4), ("c.d", 7, 8))
+        )
         for first in (100, 200)
     )
     return tollmeter.compare(*(tollmeter.Run(folder, replace(run.index, rows=rows)) for rows in sides))

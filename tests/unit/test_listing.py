@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-import example_runs
+from support import example_runs
 from tollmeter.model import Results, Row, Select, Suite
 from tollmeter.report.listing import MOST_ROWS, listing
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
+from support import example_runs
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, State, Value
 from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, warnings

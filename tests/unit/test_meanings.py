@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made import metric, probe, row
+from support.builders import metric, probe, row
 from tollmeter.model import Metric
 from tollmeter.numbers.meanings import NEEDS, meaning, with_meaning
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from made import metric, probe, row
+from support.builders import metric, probe, row
 from tollmeter.inference.answers import ratio
 from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.curves import jumps

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import made
-from screens import screens
+from support import builders
+from support.rendered import screens
+from support.waiting import LONG_S
 from tollmeter.catalog import Executable
 from tollmeter.library.looking import model
 from tollmeter.library.places import ROOT, suites
@@ -22,7 +23,6 @@ from tollmeter.report.length_sections import sections
 from tollmeter.store.request import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
-from waiting import LONG_S
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="Its ways are assumed.", select=(Select(probe="float.dot"),))
 WALK = """
@@ -122,8 +122,8 @@ def test_the_study_s_cache_overflows_where_two_vectors_fill_it(own_abi_name: str
         point = Point(probe="float.dot", abi=own_abi_name, target=place, parameters=parameters)
         build = Build(probe="float.dot", abi=own_abi_name, compiler="", flags="", sha256="", size_bytes=0)
         path = str(ROOT / "build" / own_abi_name / "float.dot")
-        told = model(ProfilePoint(point, Executable(path=path, probe=made.probe(made.metric("rate")), build=build)),
-                     suite.modelled)  # fmt: skip
+        executable = Executable(path=path, probe=builders.probe(builders.metric("rate")), build=build)
+        told = model(ProfilePoint(point, executable), suite.modelled)
         assert told.misses is not None, told.reason
         return told.misses
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.judgement.convergence import settlement
 from tollmeter.model import Outcome, Row, Sample
 from tollmeter.numbers.rows import known_of, rows

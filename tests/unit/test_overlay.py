@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-import example_runs
-import vega_lite
+from support import example_runs, vega_lite
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay

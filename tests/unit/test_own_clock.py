@@ -9,8 +9,8 @@ from math import inf
 import msgspec
 import pytest
 
-import example_runs
-from made import CLOCK_HZ, metric, outcome, probe, row, sample
+from support import example_runs
+from support.builders import CLOCK_HZ, metric, outcome, probe, row, sample
 from tollmeter.experiment.core import own_ratio
 from tollmeter.findings import carried
 from tollmeter.findings.clocks import clock_is_wrong

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
-import example_runs
-from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
-from screens import screens
+from support import example_runs
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.rendered import screens
 from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
 from tollmeter.judgement.opposed import differs, opposed, seconds_wanted, uncompared, visits_wanted
 from tollmeter.model import RATIO_PRECISION, Metric, Opposed, Outcome, Point, Results, Uncompared

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, PING, SIZE, catalog, two_packages
-from made import metric, probe
+from support.builders import metric, probe
+from support.fake_catalog import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, PING, SIZE, catalog, two_packages
 from tollmeter.catalog import Executable, read_suite
 from tollmeter.model import (
     Build,

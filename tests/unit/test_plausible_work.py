@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from example_runs import healthy, with_rows
-from made import CLOCK_HZ, metric, outcome, probe, sample
+from support.builders import CLOCK_HZ, metric, outcome, probe, sample
+from support.example_runs import healthy, with_rows
 from tollmeter.findings.caches import walk_is_not_random
 from tollmeter.model import Row, Work
 from tollmeter.numbers.meanings import meaning

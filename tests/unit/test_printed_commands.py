@@ -13,9 +13,8 @@ import msgspec
 import pytest
 import typer
 
-import answers
-import example_runs
-from screens import printed
+from support import example_runs, study_run
+from support.rendered import printed
 from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.app import app
@@ -76,8 +75,8 @@ def refused() -> Results:
 
 def study() -> Results:
     """Whose published figures want another run."""
-    rows = [row for row in answers.study().index.rows if row.abi == "x86_64"]
-    return example_runs.with_rows(with_run(answers.study(), verdict="quiet", status="ok"), rows)
+    rows = [row for row in study_run.study().index.rows if row.abi == "x86_64"]
+    return example_runs.with_rows(with_run(study_run.study(), verdict="quiet", status="ok"), rows)
 
 
 def many() -> Results:

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from screens import screens
+from support import example_runs
+from support.rendered import screens
 from tollmeter.model import Evidence, Finding, Results, Severity
 from tollmeter.report import page
 from tollmeter.report.headline import MOST_NAMED, problems

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.waiting import LONG_S
 from tollmeter.catalog import Executable
 from tollmeter.library import profiling
 from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
@@ -21,7 +22,6 @@ from tollmeter.store.request import KEPT, keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import ProfiledVisit, ProfileRequest, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
-from waiting import LONG_S
 
 SOURCE = """
 static inline __attribute__((always_inline)) int inner(volatile int *at) { return *at * 3 + *at; }

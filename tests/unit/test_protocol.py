@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams import VISIT, samples, visit_record, visit_records, whole
+from support.probe_streams import VISIT, samples, visit_record, visit_records, whole
 from tollmeter.model import Failure, Outcome, Sample, Witness, Work
 from tollmeter.protocol import (
     LONGEST_LINE,

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from example_runs import HOSTILE, healthy, with_index
+from support.example_runs import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.fleet.gallery import single_page, write_site
 from tollmeter.fleet.published import REMOVED, read_published, write_published

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from made import metric, probe, row
+from support.builders import metric, probe, row
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Cache, Level, Machine, Row
 

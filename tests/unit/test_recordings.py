@@ -11,8 +11,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from example_runs import with_index
-from screens import printed
+from support.example_runs import with_index
+from support.rendered import printed
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Results
 from tollmeter.protocol import Outcomes

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from example_runs import empty, with_index, with_rows
-from made import metric, outcome, probe, row, sample
+from support.builders import metric, outcome, probe, row, sample
+from support.example_runs import empty, with_index, with_rows
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Outcome, Program, Published, Relative, Results, Row, RowOf, Select, State, Suite
 from tollmeter.numbers.rows import rows

@@ -17,8 +17,7 @@ import msgspec
 import pytest
 import vl_convert
 
-import example_runs
-import vega_lite
+from support import example_runs, vega_lite
 from tollmeter.model import Failure, Metric, Parameter, Probe, Results
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import chart_style

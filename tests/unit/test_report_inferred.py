@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from example_runs import derived, empty, healthy, with_rows
-from made import metric, probe, row
+from support.builders import metric, probe, row
+from support.example_runs import derived, empty, healthy, with_rows
 from tollmeter.model import Results, Row
 from tollmeter.report.charts import charts
 from tollmeter.report.machine_tables import CANNOT, inferred_table, load_table

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-import example_runs
-import made
-from screens import screens, words
+from support import builders, example_runs
+from support.rendered import screens, words
 from tollmeter.model import (
     Clock,
     Fall,
@@ -29,8 +28,8 @@ from tollmeter.report import markdown, page
 from tollmeter.report.length_sections import Section, fallen, picked, sections
 
 WAYS = ("hardware", "emulated", "trapped")
-PROBE = made.probe(
-    made.metric("rate", "flop/s", means="flops-of-n"),
+PROBE = builders.probe(
+    builders.metric("rate", "flop/s", means="flops-of-n"),
     name="float.dot",
     parameters=[Parameter(name="way", kind="choice", summary="how", choices=WAYS)],
 )
@@ -39,7 +38,7 @@ PROBE = made.probe(
 def rate(abi: str, way: str, n: int, value: float, place: tuple[str, Clock] = ("local", "hardware")) -> Row:
     target, clock = place
     parameters: dict[str, int | str] = {"n": n, "precision": "double", "way": way}
-    row = made.row(value, of="float.dot", name="rate", unit="flop/s", parameters=parameters, abi=abi, clock=clock)
+    row = builders.row(value, of="float.dot", name="rate", unit="flop/s", parameters=parameters, abi=abi, clock=clock)
     counted = clock == "instructions"
     return msgspec.structs.replace(
         row, target=target, unit="instruction" if counted else "flop/s", better="less" if counted else "more"

@@ -9,7 +9,7 @@ from functools import cache
 import msgspec
 import pytest
 
-import example_runs
+from support import example_runs
 from tollmeter.model import Claim, Outcome, Point, Published, Results, Row, Study, Suite, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts, points

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import example_runs
-from screens import printed
+from support import example_runs
+from support.rendered import printed
 from tollmeter.report.charts import charts
 from tollmeter.report.markdown import render
 

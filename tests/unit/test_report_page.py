@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from pace import within_units
+from support import example_runs
+from support.python_speed import within_units
 from tollmeter.model import Failure, Results, Select, Suite
 from tollmeter.report import overlay
 from tollmeter.report import page as bundles

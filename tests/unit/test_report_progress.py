@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import example_runs
-import made
+from support import builders, example_runs
 from tollmeter.model import Machine, Parameter, Point
 from tollmeter.report.progress import Progress, headlines
 
@@ -127,14 +126,14 @@ def test_hostile_names_stay_words() -> None:
 
 
 def test_headlines_say_a_row_by_what_it_is_and_nothing_of_another_place() -> None:
-    signal = made.probe(
-        made.metric("trip", toll="signal, handled"),
+    signal = builders.probe(
+        builders.metric("trip", toll="signal, handled"),
         name="kernel.signal",
         parameters=[
             Parameter(name="step", kind="choice", summary="s", choices=("deliver", "blocked"), typical="deliver")
         ],
     )
-    blocked = made.row(554.0, of="kernel.signal", name="trip", parameters={"step": "blocked"})
+    blocked = builders.row(554.0, of="kernel.signal", name="trip", parameters={"step": "blocked"})
     guest = msgspec.structs.replace(blocked, target="guest:x", clock="virtual", parameters={"step": "deliver"})
     assert list(headlines([blocked, guest], {"kernel.signal": signal}, MACHINE)) == ["kernel.signal, step blocked"]
 

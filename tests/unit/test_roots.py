@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from debians import program
 from roots import __main__ as roots
 from roots import host, steps, watching
+from support.bare_debian import program
 
 # Two mirrors of Debian's, as `apt-get indextargets` tells of them.
 APT_GET = """#!/bin/sh

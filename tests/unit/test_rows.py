@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
-from pace import within_units
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
+from support.python_speed import within_units
 from tollmeter.experiment.precision import quantiles_of
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.judgement.convergence import visits_wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from made import metric, outcome, probe, sample
+from support.builders import metric, outcome, probe, sample
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge
 from tollmeter.model import Clock, Probe, Row, Suite, Work

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from machines import MACHINE
-from made import row
+from support.builders import row
+from support.fake_catalog import MACHINE
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, row_series

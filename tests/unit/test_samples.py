@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from made import outcome, probe, quiet
+from support.builders import outcome, probe, quiet
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Columns, Outcome, Sample, Samples, Witness
 from tollmeter.numbers.readings import Reading, readings

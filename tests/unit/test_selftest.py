@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import example_runs
+from support import example_runs
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
 from tollmeter.library.lies import IN_PROBES, Caught, refused

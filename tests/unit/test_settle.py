@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.judgement.convergence import OF_LATENCY, OF_TRAFFIC, refine, refine_load, visits_wanted
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
 from tollmeter.numbers.known import Known

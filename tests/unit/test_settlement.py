@@ -8,7 +8,7 @@ from math import inf
 import msgspec
 import pytest
 
-from made import CLOCK_HZ, outcome, probe, quiet, row, sample
+from support.builders import CLOCK_HZ, outcome, probe, quiet, row, sample
 from tollmeter.judgement.convergence import Settlement, budget_beyond, missing, sentence, settlement, visits_wanted
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known

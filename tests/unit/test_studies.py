@@ -12,8 +12,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from example_runs import derived, empty, healthy, with_index, with_rows
-from made import metric, probe, row
+from support.builders import metric, probe, row
+from support.example_runs import derived, empty, healthy, with_index, with_rows
 from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.report.headline import headline

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-import vega_lite
-from example_runs import empty, with_index, with_rows
-from made import metric, outcome, probe, quiet, row, sample
+from support import vega_lite
+from support.builders import metric, outcome, probe, quiet, row, sample
+from support.example_runs import empty, with_index, with_rows
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,

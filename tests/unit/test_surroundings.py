@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import example_runs
-from made import outcome, probe, quiet, sample
+from support import example_runs
+from support.builders import outcome, probe, quiet, sample
+from support.waiting import LONG_S, in_time
 from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import hold_machine_lock
 from tollmeter.conduct.strays import end_strays
@@ -29,7 +30,6 @@ from tollmeter.findings import all_findings, carried
 from tollmeter.model import Index, Machine, Results, RunInfo, RunVerdict, Surroundings
 from tollmeter.numbers.rows import rows
 from tollmeter.targets import control_groups
-from waiting import LONG_S, in_time
 
 CPU0 = "cpu{n} {user} 0 0 {idle} 0 0 0 0 0 0\n"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from example_runs import small
-from made import metric, probe, row
+from support.builders import metric, probe, row
+from support.example_runs import small
 from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED
 from tollmeter.judgement.swept import SweptRun, best, drift, effects, not_resolved_from

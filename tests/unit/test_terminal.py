@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import example_runs
-import made
+from support import builders, example_runs
 from tollmeter.model import Published, Results, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
@@ -248,7 +247,7 @@ def test_a_rows_own_reason_stands_before_the_claims() -> None:
 
 def test_another_choices_reason_is_none_of_a_claims() -> None:
     """That one way is unsupported says nothing of the other; of another length of the same way it does."""
-    bare = made.row(None, of="float.dot", name="rate", unit="flop/s", status="unsupported", abi="arm-soft")
+    bare = builders.row(None, of="float.dot", name="rate", unit="flop/s", status="unsupported", abi="arm-soft")
     gap = msgspec.structs.replace(bare, parameters={"n": 16, "way": "hardware"}, reason="no FPU")
     claims = {
         way: RowOf(probe="float.dot", abi="arm-soft", parameters={"n": 64, "way": way})
@@ -263,7 +262,7 @@ def test_another_choices_reason_is_none_of_a_claims() -> None:
 
 def test_a_note_on_a_row_goes_only_where_its_number_is() -> None:
     row = RowOf(means="entry", abi="arm-soft")
-    silent = [made.row(None, of="kernel.enter_syscall", name="round_trip", abi="arm-soft", status="unsupported")]
+    silent = [builders.row(None, of="kernel.enter_syscall", name="round_trip", abi="arm-soft", status="unsupported")]
     claim = Published(what="entry", figure="x", row=row, correction="On ARM only.")
     assert "On ARM only." not in told(example_runs.with_rows(example_runs.healthy(), silent), claim)
     text = told(example_runs.healthy(), claim)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from machines import MACHINE
+from support.fake_catalog import MACHINE
+from support.waiting import LONG_S, in_time
 from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
 from tollmeter.findings import carried
@@ -37,7 +38,6 @@ from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
 from tollmeter.toolchain import workload_build
 from tollmeter.toolchain.abis import read_abi
 from tollmeter.toolchain.build import find_compiler
-from waiting import LONG_S, in_time
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_SET = parameter_sets((), None, ())

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import example_runs
-from machines import MACHINE, two_packages
-from made import metric, outcome, probe, row
-from screens import screens
+from support import example_runs
+from support.builders import metric, outcome, probe, row
+from support.fake_catalog import MACHINE, two_packages
+from support.rendered import screens
 from tollmeter.inference.core_kinds import core_kinds, slowest_remote
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import CoreKind, Machine, MemoryNode, Row, Topology

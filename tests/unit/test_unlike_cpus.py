@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from example_runs import healthy, with_index
-from made import row
+from support.builders import row
+from support.example_runs import healthy, with_index
 from tollmeter.findings import all_findings
 from tollmeter.fleet import health as judging
 from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus

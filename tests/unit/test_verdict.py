@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made import row
+from support.builders import row
 from tollmeter.judgement.verdict import verdict
 from tollmeter.model import Row, RunInfo, RunVerdict, Surroundings
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import objects
+from support import runtime_objects
 from tollmeter import catalog, notices
 from tollmeter.library import places
 from tollmeter.library.places import sources
@@ -125,7 +125,7 @@ def test_an_abi_that_was_not_named_is_a_gap_reported_once_and_retried_after_inst
     os.utime(lacking / "status", (later, later))
     assert known_gap(lacking, "zz") is None
     (lacking / "abis/zz.toml").write_text((lacking / f"abis/{own_abi.name}.toml").read_text())
-    objects.lend(lacking, "zz", of=own_abi.name)
+    runtime_objects.lend(lacking, "zz", of=own_abi.name)
     third, _ = loaded(monkeypatch)
     assert third.abis == (own_abi.name, "zz") and not third.gaps
     assert not (lacking / "build/zz.gap").exists()
@@ -138,7 +138,7 @@ def test_native_is_the_first_abi_that_can_be_built(
     good, bad = path.read_text(), (lacking / "abis/zz.toml").read_text()
     path.write_text(bad)
     (lacking / "abis/zz.toml").write_text(good)
-    objects.lend(lacking, "zz", of=own_abi.name)
+    runtime_objects.lend(lacking, "zz", of=own_abi.name)
     found, _ = loaded(monkeypatch, of=("native",))
     assert found.abis == ("zz",) and found.first_abi("kernel.loop") == "zz"
     assert own_abi.name in found.gaps
@@ -170,6 +170,6 @@ def test_an_abi_that_the_kernel_does_not_run_is_described_elsewhere_only_where_i
             f"{key} = {msgspec.json.encode(getattr(far, key)).decode()}\n" for key in ("summary", "compiler", "flags")
         )
     )
-    objects.lend(tree, "far", of=own_abi.name)
+    runtime_objects.lend(tree, "far", of=own_abi.name)
     assert not make_ready(tree, {"far": ["kernel.loop"]}, (), ["far"])
     assert "this kernel does not run it" in make_ready(tree, {"far": ["kernel.loop"]})["far"].sentence

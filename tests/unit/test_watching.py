@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from made import metric, outcome, probe, quiet, sample
+from support.builders import metric, outcome, probe, quiet, sample
 from tollmeter.cli import watching
 from tollmeter.cli.watching import LOOKS, Watching
 from tollmeter.experiment.precision import LEAST_VISITS

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import vl_convert
 
-import vega_lite
-from example_runs import derived, empty, with_rows
-from made import metric, probe, row
+from support import vega_lite
+from support.builders import metric, probe, row
+from support.example_runs import derived, empty, with_rows
 from tollmeter.findings import all_findings
 from tollmeter.inference.worker_scaling import worker_scaling
 from tollmeter.maths.fits import line_slope

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.waiting import LONG_S
 from tollmeter.catalog import read_suite
 from tollmeter.model import Abi, Failure, Outcome, Workload
 from tollmeter.notices import spent_once_s
@@ -17,7 +18,6 @@ from tollmeter.protocol import outcome
 from tollmeter.store.request import Request, read_request, write_request
 from tollmeter.toolchain import workload_build
 from tollmeter.toolchain.abis import read_abi
-from waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = """

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.waiting import in_time
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import read_abi
-from waiting import in_time
 
-SCRIPT = Path(__file__).parent / "faults" / "fake_probe.py"
+SCRIPT = Path(__file__).parents[1] / "faults" / "fake_probe.py"
 ENTRY = {
     "revision": 1,
     "question": "What does the shortest system call cost?",

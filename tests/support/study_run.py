@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-import example_runs
-from made import row
+from support import example_runs
+from support.builders import row
 from tollmeter.catalog import read_suite
 from tollmeter.library.places import SUITES
 from tollmeter.model import Clock, Profile, Results, Row, Share, Value

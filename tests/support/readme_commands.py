@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python tests/readme_lines.py CHECKOUT`: types every command of README.md there, each in its default budget.
+"""`python tests/support/readme_commands.py CHECKOUT`: types every command of README.md there, each in its default
+budget.
 
 Prints a table of how long each took, its exit code and the first line of its answer. Ends with 1 where a command ends
 in a traceback or with another code than 0, or where a run shows no number with a unit on its screen. The checkout is

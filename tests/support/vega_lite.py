@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SCHEMA = Path(__file__).resolve().parents[1] / ".venv/vega-lite-6.4.1.json"
+SCHEMA = Path(__file__).resolve().parents[2] / ".venv/vega-lite-6.4.1.json"
 SHA256 = "4f11cd379b7cac0ddee17eefea84c028bd41619ace28778acf843c009e43abd2"
 WHEEL, MEMBER = "altair==6.3.0", "altair/vegalite/v6/schema/vega-lite-schema.json"
 DOWNLOAD = ("-m", "tollmeter.installer", "download", "-q", "--no-deps", "--only-binary", ":all:")

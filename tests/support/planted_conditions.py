@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from example_runs import derived
+from support.example_runs import derived
 from tollmeter.model import (
     Cache,
     Index,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from made import CALM
+from support.builders import CALM
 from tollmeter.inference.inferred import inferred
 from tollmeter.model import (
     Better,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from machines import MACHINE, catalog
-from streams import whole
+from support.fake_catalog import MACHINE, catalog
+from support.probe_streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
 from tollmeter.model import Machine, Outcome, Point, Probe, Published, Select, Suite, Visit
 from tollmeter.plan import Plan, make

@@ -21,16 +21,16 @@ from typing import Any
 
 import pytest
 
-from fakes import fake
+from support.fake_probes import fake
+from support.waiting import LONG_S, in_time
 from tollmeter.targets import Target, qemu_system
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.local import Local
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
-from waiting import LONG_S, in_time
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROGUE = ROOT / "tests/faults/rogue.c"
 PROBE = "kernel.enter"
 BEHAVIOURS = (
