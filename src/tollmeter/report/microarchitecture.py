@@ -33,7 +33,12 @@ _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14
 """Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
 first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
 
+_GOLDEN_COVE = {"L2 BTB": "12k", "op cache": "4k", "L1I": "32 KiB", "L1 ITLB": "256", "L2 ITLB": "2,048",
+                "reorder buffer": "512", "integer scheduler": "97", "load queue": "192",
+                "store queue": "112"}  # fmt: skip
+"""Raptor Cove, of Emerald Rapids, lies between Golden Cove and Redwood Cove, whose structures are equal."""
 _PUBLISHED_SIZES = {
+    "Sapphire Rapids": _GOLDEN_COVE, "Emerald Rapids": _GOLDEN_COVE,
     "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6.5k", "op cache": "4k", "L1I": "32 KiB", "reorder buffer": "256",
               "store queue": "64"},
     "Zen 4": {"L1 BTB": "2 x 1.5k", "L2 BTB": "2 x 7k", "op cache": "6.75k", "L1I": "32 KiB",
