@@ -238,6 +238,11 @@ class Outcomes:
         kept: EventCounts = self._same.setdefault((events.by, events.kernel, *key), events)
         return kept
 
+    def same_gauges(self, gauges: dict[str, float]) -> dict[str, float]:
+        """Returns the shared copy of equal gauges: a dictionary takes as much memory as its visit."""
+        kept: dict[str, float] = self._same.setdefault(("gauges", *gauges.items()), gauges)
+        return kept
+
     def samples(self, probe: str, taken: Sequence[_Sample], seen: Sequence[_Witness]) -> Samples:
         place = probe if self._room else ""
         if place not in self._columns or not self._columns[place].is_open():
@@ -374,7 +379,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
         samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),
-        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.same(_only(by_form[Marks], "marks")),
+        gauges=known.same_gauges(gauges) if is_kept and gauges else _NO_GAUGES, marks=known.same(_only(by_form[Marks], "marks")),
         counted=known.same(_only(by_form[Counted], "count")),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
@@ -404,18 +409,23 @@ def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> Ev
     lengths = {len(counts) for sample in counted for counts in (sample.counts, sample.control_counts) if counts}
     if lengths - {len(counters.events)}:
         raise Damaged("a sample counts other events than its visit names")
-    body: dict[str, list[float]] = defaultdict(list)
-    control: dict[str, list[float]] = defaultdict(list)
-    for sample in counted:
-        for values, counts, iterations in (
-            (body, sample.counts, sample.iterations),
-            (control, sample.control_counts, sample.control_iterations or sample.iterations),
-        ):
-            for name, (once, twice) in zip(counters.events, counts, strict=False):
-                values[name].append((twice - once) / iterations)
-    both = [{name: median(several) for name, several in values.items()} for values in (body, control)]
+    body = [(sample.counts, sample.iterations) for sample in counted]
+    control = [(sample.control_counts, sample.control_iterations or sample.iterations) for sample in counted]
+    both = [_medians(counters.events, several) for several in (body, control)]
     several = (counters.by, counters.kernel, *both, len(counted), len(samples) - len(counted), counters.refused)
     return known.same_events(EventCounts(*several))
+
+
+def _medians(events: Sequence[str], counted: Sequence[tuple[_Counts, int]]) -> dict[str, float]:
+    """Returns the median of each event an iteration. counted: counts of n and of 2n iterations, and n."""
+    first = counted[0][0] if counted else ()
+    if all(counts == first for counts, _ in counted) and all(once == twice for once, twice in first):
+        return dict.fromkeys(events[: len(first)], 0.0)  # most samples have no event at all
+    rates: dict[str, list[float]] = defaultdict(list)
+    for several, iterations in counted:
+        for name, (once, twice) in zip(events, several, strict=False):
+            rates[name].append((twice - once) / iterations)
+    return {name: median(several) for name, several in rates.items()}
 
 
 def _regular(records: Sequence[Any]) -> slice:

@@ -26,8 +26,8 @@ FORMATS: tuple[str, ...] = get_args(Format)
 
 TABLE_FORMAT = 2
 """Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
-_ARRAYS = 512
-"""Visits whose samples are arrays at a time: a library holds several copies of each."""
+_ARRAYS = 2048
+"""Visits whose samples are arrays at a time: a library holds several copies of each, and a query takes 10 ms."""
 _JSON_TEXT = (
     "parameters", "counters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus", "settings",
 )  # fmt: skip
