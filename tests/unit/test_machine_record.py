@@ -81,6 +81,7 @@ BROKEN: dict[str, tuple[Machine, str]] = {
         replace(MACHINE, kinds=(Kind(cpus=(0, 1), caches=CACHES), Kind(cpus=(1,), caches=CACHES))), "kind of caches",
     ),
     "more processes run than there are": (stated(load_average="0.9 0.7 0.3 9/3 12"), "no more processes"),
+    "a load below 0": (stated(load_average="-3.00 0.7 0.3 1/81 12"), "none at the least"),
     "a package less": (arranged(packages=("0-1",)), "of all CPUs that are online"),
     "a node without some CPUs": (
         arranged(nodes=(MemoryNode(node=0, cpus="0", distances=(10,)),)), "of all CPUs that are online",

@@ -147,22 +147,29 @@ def _chosen(recorded: Recorded) -> Places:
 def _counted(recorded: Recorded) -> Places:
     """Returns visits whose work counts contradict each other or the visit."""
     alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
-    for place, visit in enumerate(recorded.outcomes):
-        counts = visit.counted
-        if counts is None or not is_here(visit):
-            continue
+    counted = [(place, visit, visit.counted) for place, visit in enumerate(recorded.outcomes)
+               if visit.counted and is_here(visit)]  # fmt: skip
+    is_one = not recorded.begins and not recorded.asked.reused
+    tell = {_executable(visit) for _, visit, _ in counted if visit.counted_ns > 0 and is_one}
+    for place, visit, counts in counted:
         is_alone = visit.point.probe in alone
         why = next((why for is_broken, of_others, why in OF_COUNTS
                     if (is_alone or of_others) and is_broken(counts, visit)), "")  # fmt: skip
         if why:
             yield place, why
+        elif counts.ladder and not visit.counted_ns and _executable(visit) in tell:
+            yield place, COUNTING_TAKES_TIME
+
+
+def _executable(visit: Outcome) -> Hashable:
+    return visit.point.probe, visit.point.abi
 
 
 def _rungs_rise(counts: Counted, _: Outcome) -> bool:
     rungs = [rung for rung in counts.ladder if len(rung) > 1]
     lengths, least = [rung[0] for rung in rungs], [min(rung[1:]) for rung in rungs]
     return any(one <= shorter for one, shorter in pairwise(lengths)) or bool(
-        rungs and (least[0] < least[-1] or min(least) < 0)
+        rungs and (least[0] < least[-1] or min(least) < 0 or least[0] == 0)
     )
 
 
@@ -184,13 +191,14 @@ def _took_longer(counts: Counted, visit: Outcome) -> bool:
     return 0 < visit.counted_ns < longest
 
 
+COUNTING_TAKES_TIME = "batches that are timed while work is counted take no longer than to count it"
 OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
     (_rungs_rise, True, "a longer batch takes longer"),
     (_is_outside, True, "the first steps of a chase enter as many pages at most"),
     (lambda counts, _: bool(counts.entered and counts.entered[1] > counts.entered[2]), True,
      "twice the iterations enter no fewer pages"),
     (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),
-    (_took_longer, True, "batches that are timed while work is counted take no longer than to count it"),
+    (_took_longer, True, COUNTING_TAKES_TIME),
 )  # fmt: skip
 """Of workers that wait for no others, and whether also of others."""
 

@@ -57,6 +57,8 @@ STATUS, DISTURBED = "infrastructure", "unstable"
 """Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
 LEAST_READING_CYCLES, MOST_READINGS = 10, 64
 """Of a clock; and how many of them in a row may lie in one of its steps, and so take no time."""
+TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
+"""Of timers whose rate is fixed: 3.579545 MHz, and at most 1,000 ticks a second."""
 MOST_STEPS = 10
 """Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
@@ -178,11 +180,14 @@ def _clock(recorded: Recorded) -> Iterator[str]:
     clock, rate, table = recorded.clock, recorded.machine.core_clock_hz, recorded.table
     if rate is not None and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
         yield "a core makes between a million and ten thousand million additions a second that wait for each other"
-    if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
-        yield why
-    rates = table.rates[table.is_timed]
-    if rate is None and len(rates) >= LEAST_BURSTS and (rates > 0).all():
+    if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK:
+        if why := _of_clock(clock, rate):
+            yield why
+        if 0 < clock.resolution_ns < TIMER_STEPS_NS.get(recorded.machine.facts.get("clocksource", ""), 0.0):
+            yield "a clock has the steps of the timer that the system reads"
+    if rate is None and len(table.timed) >= LEAST_BURSTS and (table.rates[table.timed] > 0).all():
         yield "the core's rate is measured before the run where it is in it"
+    rates = table.rates[table.is_timed]
     if clock and clock.kind == "hardware" and len(rates) >= LEAST_BURSTS:
         usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
         if not usual <= MOST_READING * max(clock.cost_ns, clock.resolution_ns) <= MOST_READING**2 * usual:
@@ -421,17 +426,20 @@ def _timed(some: TimedSamples) -> Counts:
 
 def _beyond_sample(some: TimedSamples) -> Broken:
     """Companions run during the batches, or after them."""
-    odd = np.zeros(len(some.visits), dtype=bool)
+    odd, idle = np.zeros(len(some.visits), dtype=bool), np.zeros(len(some.visits), dtype=bool)
     for at, samples in enumerate(some.taken.visits):
         if samples.columns.has_lanes:
-            gaps = some.gap_ns[some.taken.starts[at] : some.taken.starts[at + 1]].tolist()
-            odd[at] = any(ns > gap for lanes, gap in zip(samples.lanes(), gaps, strict=True) for _, ns in lanes)
+            gaps, lanes = some.gap_ns[some.taken.starts[at] : some.taken.starts[at + 1]].tolist(), samples.lanes()
+            odd[at] = any(ns > gap for several, gap in zip(lanes, gaps, strict=True) for _, ns in several)
+            idle[at] = any(ns > 0 and turns < 1 for several in lanes for turns, ns in several)
     yield BATCHES_LIE_WITHIN, odd
+    yield "a companion that is timed makes a turn", idle
 
 
 def _controlled(some: TimedSamples) -> Broken:
-    has_control, stated = some.taken.of_visits(some.taken.column("control_n") >= 0) > 0, some.numbers["has_control"]
-    yield "a visit has a control where its probe has", (stated < 2) & (stated != has_control)
+    controlled, stated = some.taken.of_visits(some.taken.column("control_n") >= 0), some.numbers["has_control"]
+    yield "a visit has a control where its probe has", (stated < 2) & (stated != (controlled > 0))
+    yield "all samples of a visit have a control, or none has", (controlled > 0) & (controlled < some.taken.counts)
 
 
 def _begun(some: TimedSamples) -> Broken:
@@ -506,13 +514,23 @@ def _is_fine(some: TimedSamples) -> Mask:
     return some.taken.column("body_2n") >= LEAST_STEPS * some.taken.spread(some.numbers["step_ns"])
 
 
+def _doubled(some: TimedSamples) -> Broken:
+    """A batch also pays once for its call and for reading the clock."""
+    taken = some.taken
+    twice = (taken.column("body_2n") == 2 * taken.column("body_n")) & _is_fine(some)
+    yield (
+        "a batch of 2n takes no exact double of one of n throughout",
+        ((taken.counts >= LEAST_EQUAL) & (taken.of_visits(twice) == taken.counts)),
+    )
+
+
 def _longer(some: TimedSamples) -> Broken:
     """Of samples that nothing disturbed, and that did not wait: a CPU that is woken may have gone idle or not. A
-    neighbour on the core may lengthen one batch, and not the next."""
+    neighbour on the core may lengthen one batch, and not the next; a page fault may map what a whole batch touches."""
     taken = some.taken
     short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
     calm = np.array(short)
-    for name in ("delay_ns", "voluntary", "involuntary", "steal_ticks") if short.any() else ():
+    for name in ("delay_ns", *_EVENTS, "steal_ticks") if short.any() else ():
         calm &= taken.column(name) <= 0
     yield TAKES_LONGER, (taken.of_visits(calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
 
@@ -530,7 +548,8 @@ def _rates(some: TimedSamples) -> Broken:
 
 
 OF_SAMPLES: Sequence[SampleRule] = (
-    _within, _beyond_sample, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long, _differ, spaced,
+    _within, _beyond_sample, _controlled, _begun, _executes, _rates, _longer, _doubled, _stepped, as_long, _differ,
+    spaced,
 )  # fmt: skip
 
 

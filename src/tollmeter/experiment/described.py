@@ -40,6 +40,9 @@ PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
+SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
+LEAST_ELF_BYTES = 52 + 32
+"""A header of 32 bits, and of one segment."""
 SEEDED = "a layout is of the run's seed"
 MOST_UNDER_WAY = 2
 """Visits: one that is timed, and one that is set up beside it."""
@@ -180,8 +183,21 @@ def _built(recorded: Recorded) -> Places:
     others = {(build.probe, build.abi) for build in recorded.builds
               if _made_for(build) != made[_group(build)].most_common(1)[0][0]}  # fmt: skip
     odd = others | {key for key, count in several.items() if count > 1}
-    why = "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
-    return recorded.table.broken(lambda visit: why if (visit.point.probe, visit.point.abi) in odd else "")
+    files = {(build.probe, build.abi) for build in recorded.builds if _is_no_file(build)}
+
+    def why(visit: Outcome) -> str:
+        key = visit.point.probe, visit.point.abi
+        if key in odd:
+            return "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
+        return f"an executable has {SHA256_DIGITS} digits of SHA-256, and an ELF header" if key in files else ""
+
+    return recorded.table.broken(why)
+
+
+def _is_no_file(build: Build) -> bool:
+    """Returns whether a build names no ELF file. Some records of a build leave out what the host reads of the file."""
+    digits = build.sha256 and not (len(build.sha256) == SHA256_DIGITS and {*build.sha256} <= HEXADECIMAL)
+    return bool(digits or 0 < build.size_bytes < LEAST_ELF_BYTES or build.size_bytes < 0)
 
 
 def _group(build: Build) -> object:
@@ -456,6 +472,7 @@ def _executed(recorded: Recorded) -> Places:
 
     yield from recorded.table.broken(lambda visit: why(visit, visit.point.abi, FAMILIES))
     yield from recorded.table.broken(lambda visit: why(visit, str(visit.point.values().get("kernel", "")), VECTORS))
+    yield from recorded.table.broken(lambda visit: why(visit, visit.chosen.get("kernel", ""), VECTORS))
 
 
 def _sized(recorded: Recorded) -> Places:

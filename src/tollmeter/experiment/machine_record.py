@@ -32,6 +32,7 @@ LEAST_OF_HUGE, ENTRY_BYTES = 16, 4
 """Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most: 4 on i686
 without PAE."""
 _LOAD = re.compile(r"[0-9.]+ [0-9.]+ [0-9.]+ ([0-9]+)/([0-9]+) [0-9]+")
+_NEGATIVE = re.compile(r"(^|[ /])-")
 
 Cpus = set[int]
 _PARTITIONS = ("packages", "dies", "clusters", "cores", "last_caches")
@@ -133,8 +134,9 @@ def _kinds_overlap(machine: Machine) -> bool:
 
 
 def _runs_more_than_there_are(machine: Machine) -> bool:
-    read = _LOAD.fullmatch(machine.facts.get("load_average", ""))
-    return read is not None and int(read[1]) > int(read[2])
+    load = machine.facts.get("load_average", "")
+    read = _LOAD.fullmatch(load)
+    return _NEGATIVE.search(load) is not None or (read is not None and int(read[1]) > int(read[2]))
 
 
 OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
@@ -152,7 +154,7 @@ OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
     (_page_is_odd, "a page has a power of two of bytes, as the architecture has it"),
     (lambda machine: bool(machine.memory_bytes % 1024), "memory has whole KiB"),
     (_kinds_overlap, "a CPU has one kind of caches"),
-    (_runs_more_than_there_are, "no more processes run than there are"),
+    (_runs_more_than_there_are, "no more processes run than there are, and none at the least"),
 )  # fmt: skip
 
 # ---- the topology ----------------------------------------------------------------------------------------------------

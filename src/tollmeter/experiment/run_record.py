@@ -97,6 +97,13 @@ def _is_throttled_less(recorded: Recorded) -> bool:
     )
 
 
+def _loses_filters(recorded: Recorded) -> bool:
+    """Returns whether a process has fewer seccomp filters than before: the kernel removes none. A process that resumes
+    a run has its own."""
+    filters = [seen.seccomp_filters for _, seen in _seen(recorded) if seen.seccomp_filters is not None]
+    return not recorded.begins and any(after < before for before, after in pairwise(filters))
+
+
 def _has_more_events(recorded: Recorded) -> bool:
     cpus = _cpus(recorded)
     return any(
@@ -126,6 +133,7 @@ OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
     (lambda recorded: any(seconds < 0 for seconds, _, _ in recorded.notes), "a run takes time"),
     (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
     (_is_throttled_less, "the time for which a run was throttled does not go back"),
+    (_loses_filters, "a filter of system calls stays until its process ends"),
     (lambda recorded: any(seen.throttled_s > 0 and seen.quota is None for _, seen in _seen(recorded)),
      "a run is throttled for its quota"),
     (lambda recorded: any(seen.quota is not None and seen.quota < LEAST_QUOTA for _, seen in _seen(recorded)),

@@ -75,10 +75,14 @@ def as_long(some: TimedSamples) -> Broken:
     taken, asked = some.taken, some.numbers["asked_ns"]
     first, most_asked = taken.starts[:-1], np.maximum(asked, LEAST_READINGS * some.numbers["clock_ns"])
     odd = np.zeros(len(first), dtype=bool)
-    for name, turns in (("body_n", "iterations"), ("control_n", "control_iterations")):
+    for name, twice, turns in (
+        ("body_n", "body_2n", "iterations"), ("control_n", "control_2n", "control_iterations"),
+    ):  # fmt: skip
         length, times = taken.column(turns), taken.column(name)
-        took = np.where((length == taken.spread(length[first])) & (times >= 0), times, np.nan)
-        most, least = (of(took, first) for of in (np.fmax.reduceat, np.fmin.reduceat))
+        is_full = (length == taken.spread(length[first])) & (times >= 0)
+        # A page fault may map what several batches touch: then one of n takes no time, and one of 2n all of it.
+        most = np.fmax.reduceat(np.where(is_full, np.maximum(times, taken.column(twice) / 2), np.nan), first)
+        least = np.fmin.reduceat(np.where(is_full, times, np.nan), first)
         can_halve = taken.of_visits(length < taken.spread(length[first])) > 0
         # A control may have the iterations of a body that takes far longer.
         is_short = (most < LEAST_LONG * asked) & (name == "body_n")

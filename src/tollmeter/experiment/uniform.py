@@ -36,6 +36,7 @@ OF_POINT: Sequence[Facet] = (
            lambda visit: (visit.pinned, len(visit.cpus))),
     Facet("a point's visits have one priority", lambda visit: visit.priority),
     Facet("a visit has a layout where the point's others have", lambda visit: visit.seed > 0),
+    Facet("a visit says when it began where the point's others do", lambda visit: visit.at_ns > 0),
     Facet("a point's visits time batches of one length", lambda visit: visit.asked_ns),
     Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
     Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), companions(visit))),
