@@ -44,6 +44,8 @@ def _descriptor(path: Path, mode: str, *, follow: bool = True) -> int:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a file", str(path))
+        if mode == "rb":
+            os.pread(descriptor, 1, 0)  # /proc/kmsg is regular, and has no bytes yet: a reader would get None
     except BaseException:
         os.close(descriptor)
         raise

@@ -50,3 +50,17 @@ def test_a_new_file_has_the_rights_that_the_person_gives_to_all(tmp_path: Path) 
     finally:
         os.umask(before)
     assert (tmp_path / "page").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_has_no_bytes_yet_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /proc/kmsg, which is a regular file."""
+    monkeypatch.setattr("tollmeter.files.stat.S_ISREG", lambda _: True)
+    os.mkfifo(tmp_path / "messages")
+    reader = os.open(tmp_path / "messages", os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(tmp_path / "messages", os.O_WRONLY)
+    try:
+        with pytest.raises(OSError, match="seek"):
+            read_regular(tmp_path / "messages", 100)
+    finally:
+        os.close(reader)
+        os.close(writer)
