@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import lzma
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -294,6 +295,26 @@ def test_a_name_with_a_star_is_a_name(written: Path, tmp_path: Path) -> None:
     shutil.copy2(path, path.with_name("*.parquet"))
     had, found = report([str(written)])[0], report([str(copy)])[0]
     assert np.allclose(found.model.values, had.model.values, equal_nan=True)
+
+
+def test_a_pipe_among_the_files_is_named_and_left_out(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would wait for it."""
+    copy, bounded = tmp_path / "copy", matrix._bounded
+    shutil.copytree(written, copy)
+    pipe = next(copy.glob("rows/machine=*/*/*")).with_name("pipe.parquet")
+    os.mkfifo(pipe)
+
+    def look(db: duckdb.DuckDBPyConnection, files: list[str]) -> list[str]:
+        assert str(pipe) not in files
+        return bounded(db, files)
+
+    monkeypatch.setattr(matrix, "_bounded", look)
+    said: list[str] = []
+    listen(said.append)
+    report([str(copy)])
+    assert sum(f"{pipe} is left out" in line for line in said) == 1
 
 
 def test_a_file_that_contradicts_its_own_folders_is_named_and_left_out(written: Path, tmp_path: Path) -> None:
