@@ -6,8 +6,8 @@
     bench/contradictions.py --fresh RUN...             the 48 of a later list that rules were developed against
     bench/contradictions.py --fresh --held-out RUN...  the 60 that were drawn with these
 
-A kind is caught where the journal is refused, the run names a contradiction that it had not, or nothing of what was
-changed has numbers. The halves are drawn by a seed."""
+A kind is caught where the journal is refused, the run names a contradiction that it had not, or a row of what was
+changed has lost its number. The halves are drawn by a seed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import random
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tollmeter.library.derive import make
-from tollmeter.model import Failure, Results
+from tollmeter.model import Failure, Outcome, Results, Row
 from tollmeter.protocol import seal
 from tollmeter.store.journal import NAME, read, streams
 from tollmeter.store.request import Request, read_request, write_request
@@ -862,7 +862,7 @@ def slower_control(planting: Planting) -> None:
 
 def workers(change: Callable[[list[int]], list[int]]) -> Plant:
     def plant(planting: Planting) -> None:
-        one = planting.one(lambda one: len(one[0].get("workers") or []) > 1)
+        one = planting.one(lambda one: len({*(one[0].get("workers") or [])}) > 1)
         one[0]["workers"] = change(one[0]["workers"])
 
     return plant
@@ -1075,6 +1075,21 @@ FRESH: dict[str, Plant] = {
 }
 
 
+HONEST = {
+    "count: a buffer of a page": "a probe may walk memory that it took itself",
+    "count: a ladder of half the samples": "batches beside a count find other caches, and another load of the core",
+    "count: as many instructions in 2n as in n": "a body may hand all iterations to the kernel in one call",
+    "count: calls that rise thrice": "a library takes memory now and then: 8 calls in 128 iterations",
+    "description: page faults that are not declared": "a user's probe may not declare them",
+    "evidence: a switch without waiting": "gVisor counts no switches",
+    "fact: a counter of Arm beside x86": "an emulator of programs shows the files of the kernel below",
+    "request: another seed": "a bundle draws its own",
+    "sample: twice the iterations in one visit": "a visit may be calibrated anew, and cost half of the others",
+    "time: the loop before a visit in ten times": "a neighbour may take the CPU in the 20 us of the loop",
+}
+"""Kinds that contradict nothing, as came out later, and why: they are planted, and not counted."""
+
+
 def drawn(kinds: dict[str, Plant], developed: int) -> tuple[list[str], list[str]]:
     """The kinds that rules may be developed against, and those that they may not."""
     names = sorted(kinds)
@@ -1110,23 +1125,23 @@ def caught(planting: Planting, plant: Plant, before: Results) -> str:
         return next(
             (one.reason or "" for one in after.outcomes if one.visit in planting.touched and one.reason), "withheld"
         )
-    keys = {(one.point.probe, tuple(sorted(one.point.values().items()))) for one in left}
-    numbers = [
-        row
-        for row in after.index.rows
-        if row.status == "ok" and row.metric != "control" and (row.probe, tuple(sorted(row.parameters.items()))) in keys
-    ]
-    was = [
-        row
-        for row in before.index.rows
-        if row.status == "ok" and (row.probe, tuple(sorted(row.parameters.items()))) in keys
-    ]
-    refused = [
-        row.reason or ""
-        for row in after.index.rows
-        if row.status != "ok" and (row.probe, tuple(sorted(row.parameters.items()))) in keys
-    ]
-    return f"row: {refused[0]}" if was and not numbers and refused else ""
+    return _refused(before, after, left)
+
+
+def _refused(before: Results, after: Results, left: Sequence[Outcome]) -> str:
+    """Why a row of what was changed has no number any more; empty where each has one that had."""
+    keys = {(one.point.probe, one.point.abi, _values(one.point.values())) for one in left}
+    had, has = ({_row(row) for row in one.index.rows if row.status == "ok"} for one in (before, after))
+    lost = {key for key in had - has if key[:3] in keys and key[3] != "control"}
+    return next((f"row: {row.reason or 'gone'}" for row in after.index.rows if _row(row) in lost), "")
+
+
+def _row(row: Row) -> tuple[Any, ...]:
+    return row.probe, row.abi, _values(row.parameters), row.metric
+
+
+def _values(parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(parameters.items()))
 
 
 def main(words: list[str]) -> None:
@@ -1139,14 +1154,15 @@ def main(words: list[str]) -> None:
         before = results(Planting(folder, ""))
         print(f"# {folder.name}: {before.index.run.verdict}, {before.index.run.contradictions}", flush=True)
         for name in names:
-            by = caught(Planting(folder, name), kinds[name], before)
+            by = caught(Planting(folder, name), (KINDS | FRESH)[name], before)
             passes[name].append({"": "PASS", "-": "-"}.get(by, "ok"))
             print(f"{folder.name:16} {passes[name][-1]:4} {name}: {by[:100]}", flush=True)
     for name in sorted(names):
         print(f"{' '.join(f'{one:4}' for one in passes[name])}  {name}")
-    odd = sum("PASS" in some for some in passes.values())
-    never = sum("ok" not in some for some in passes.values())
-    print(f"{len(names)} kinds: {odd} pass in some journal, {never} are caught in none")
+    counted = [some for name, some in passes.items() if name not in HONEST and {*some} != {"-"}]
+    odd = sum("PASS" in some for some in counted)
+    never = sum("ok" not in some for some in counted)
+    print(f"{len(counted)} kinds: {odd} pass in some journal, {never} are caught in none")
 
 
 if __name__ == "__main__":
