@@ -362,9 +362,9 @@ def rows(factor: float, *means: str, place: int | None = None) -> Plant:
     return lambda planting: scale(planting.point(*means, place=place), factor)
 
 
-def in_topology(planting: Planting, **fields: Any) -> None:
+def in_topology(planting: Planting, **fields: Any) -> object:
     planting.touch(planting.visits)
-    update([one["topology"] for one in planting.head("machine") if one.get("topology")], **fields)
+    return update([one["topology"] for one in planting.head("machine") if one.get("topology")], **fields)
 
 
 def requested(**fields: Any) -> Plant:
@@ -894,7 +894,8 @@ FRESH: dict[str, Plant] = {
         multiply(planting.head("machine"), 1.0000001, "memory_bytes"),
     ),
     "machine: a second level that more CPUs share than the third": lambda planting: (
-        cache(planting.touch(planting.visits) and planting, 2, shared_cpus="0-1"),
+        planting.touch(planting.visits),
+        cache(planting, 2, shared_cpus="0-1"),
         cache(planting, 3, shared_cpus="0"),
     ),
     "machine: no third level but a fourth": lambda planting: (
@@ -1125,12 +1126,12 @@ def caught(planting: Planting, plant: Plant, before: Results) -> str:
         return next(
             (one.reason or "" for one in after.outcomes if one.visit in planting.touched and one.reason), "withheld"
         )
-    return _refused(before, after, left)
+    return _refused(before, after, [one for one in after.outcomes if one.visit in planting.touched])
 
 
-def _refused(before: Results, after: Results, left: Sequence[Outcome]) -> str:
+def _refused(before: Results, after: Results, changed: Sequence[Outcome]) -> str:
     """Why a row of what was changed has no number any more; empty where each has one that had."""
-    keys = {(one.point.probe, one.point.abi, _values(one.point.values())) for one in left}
+    keys = {(one.point.probe, one.point.abi, _values(one.point.values())) for one in changed}
     had, has = ({_row(row) for row in one.index.rows if row.status == "ok"} for one in (before, after))
     lost = {key for key in had - has if key[:3] in keys and key[3] != "control"}
     return next((f"row: {row.reason or 'gone'}" for row in after.index.rows if _row(row) in lost), "")
