@@ -217,6 +217,11 @@ static uint64_t faults_so_far(void) {
   return (uint64_t)usage.ru_minflt;
 }
 
+/* Of the fresh region what was touched since it was given back. */
+static size_t bytes_so_far(const struct faults *faults) {
+  return faults->fresh.next * faults->page_bytes;
+}
+
 /* Gives the region back and touches some of its pages once, at every base page, counting faults. */
 static uint64_t faults_of_round(struct faults *faults) {
   const size_t base = toll_page_bytes();
@@ -257,6 +262,8 @@ static enum toll_status check_as_lmbench(struct toll_run *r) {
 static enum toll_status check(struct toll_run *r) {
   struct faults *faults = r->state;
   if (faults->kind == LMBENCH) return check_as_lmbench(r);
+  if (faults->kind == HUGE_PAGE && toll_huge_bytes(faults->fresh.start) < bytes_so_far(faults))
+    return toll_skip(r, "the system gave small pages for some of the huge ones");
   const uint64_t counted = faults_of_round(faults), slack = faults->pages / 16 + 1;
   if (counted + slack < faults->pages || counted > faults->pages + slack)
     return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);

@@ -118,9 +118,9 @@ static void shuffle(struct capacity *c, uint64_t random) {
 /* Seconds of CPU time for all tries. On a contended core no set of pages stays in the second cache, and the search ends
  * by its limit: in a run of 25 s one search of 4 s took as long as the visits of all tolls. */
 static double limit_s(const struct toll_run *r) {
-  enum { MOST = 4, PART = 16 };
+  enum { LEAST = 1, MOST = 4, PART = 16 };
   const double part_s = toll_left_s(r) / PART;
-  return part_s < MOST ? part_s : MOST;
+  return part_s < LEAST ? LEAST : part_s < MOST ? part_s : MOST;
 }
 
 /* A search that has not ended by its deadline starts again with the pages in another order: of twelve searches on an idle
@@ -136,7 +136,9 @@ static enum toll_status search(struct toll_run *r, struct capacity *c) {
     found = pack_level(&c->pack, toll_choice(r, "level"));
     if (found) break;
   }
-  if (c->pack.ended) return toll_skip(r, "the pages that fit were not found in %.1f s of CPU time", most_s);
+  if (c->pack.ended)
+    return toll_skip(r, "the pages that fit were not found in %.1f s of CPU time, a sixteenth of the run's or 4 s",
+                     most_s);
   if (!found) return toll_skip(r, "no search found where that cache ends, among %d MiB", CANDIDATES * CELL >> 20);
   thread(c, 0, c->pack.held);
   c->cursor.at = c->head;

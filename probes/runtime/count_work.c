@@ -174,8 +174,9 @@ static void emit_long(struct toll_run *r, const char *key, bool steps, const uin
   emit_counts(key, known, (uint64_t[]){iterations, found[0]});
 }
 
-/* Steps through both batches. A step takes 2 us, and 24 in a guest whose host intercepts the debug exception (KVM does,
- * and nested it is dear), so that only a short body, or one of system calls, is stepped through. keys: of the pair, of its lower bound and of the long batch. */
+/* Steps through both batches. A step takes 2 us, and 24 in a guest whose host intercepts the debug exception, as KVM
+ * does, so that only a short body, or one of system calls, is stepped through. keys: of the pair, of its lower bound and
+ * of the long batch. */
 static void emit_steps(struct toll_run *r, void (*body)(struct toll_run *r), const char *const keys[3]) {
   const uint64_t lengths[2] = {length(r), 2 * length(r)};
   uint64_t steps[2];

@@ -200,8 +200,9 @@ struct toll_buffer_request {
   bool drawn;      /* pages chosen at random from more than are needed, so that each layout has different ones */
   bool untouched;  /* has no pages yet, and nothing is known of them */
 };
-/* Returns touched, zeroed memory, which is released at the end of the visit, within the limits of the system and the
- * control group. NULL after a refusal, whose reason is recorded; the probe then returns toll_refused(r). */
+/* Returns zeroed memory, touched unless the request says otherwise, which is released at the end of the visit, within
+ * the limits of the system and the control group. NULL after a refusal, whose reason is recorded; the probe then returns
+ * toll_refused(r). */
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
 /* The number of bytes of a buffer, rounded up to pages, in transparent huge pages; 0 if the system does not report

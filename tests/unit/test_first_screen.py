@@ -398,6 +398,10 @@ def test_every_run_shows_the_same_kind_of_a_toll_whatever_it_costs(cheapest: str
     )
     own = [toll for toll in shown.best_known(with_index(results, tolls=made)) if toll.probe == known.probe]
     assert [toll.parameters["kind"] for toll in own] == ["anonymous_write"]
+    some = [toll for toll in results.index.tolls if toll.probe == "kernel.call_object"]
+    pipe = msgspec.structs.replace(some[0], parameters={"channel": "pipe", "placement": "one_cpu"})
+    futex = msgspec.structs.replace(some[0], parameters={"channel": "futex", "placement": "two_cpus"})
+    assert shown.best_known(with_index(results, tolls=(futex, pipe))) == (pipe,), "where there is one CPU"
     other = with_index(results, tolls=tuple(toll for toll in made if toll.parameters["kind"] != "anonymous_write"))
     assert len(shown.best_known(other)) == 1
 

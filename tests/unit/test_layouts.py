@@ -27,6 +27,7 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path / "run")
 
 
+SMALL = Select(probe="memory.latency", parameters={"pages": "huge", "size": (1024, 2048, 4096)})
 LARGE = Select(probe="memory.latency", parameters={"pages": "huge", "size": (32 * MIB, 64 * MIB)})
 
 
@@ -194,4 +195,32 @@ def test_the_visits_of_a_round_come_in_its_order_and_none_without_time(rig: Rig)
     first = schedule.next(1000.0)
     assert first and first.point == visit_order(plan, plan.points(), 0)[0]
     assert schedule.next(0.001) is None
-    assert schedule.is_cut
+    assert not schedule.is_cut, "a round with a visit is followed by another"
+    assert not (schedule.begin(0.001) and schedule.next(0.001))
+
+
+@pytest.mark.parametrize(("budget", "first_s"), [(5.0, 2.6), (30.0, 20.0)])
+def test_a_slow_first_visit_ends_no_run(rig: Rig, budget: float, first_s: float) -> None:
+    """A cold disk, a first connection by ssh, the first visit of a guest."""
+    rig.visit_s = 0.03
+
+    def answer(visit: Visit) -> bytes:
+        rig.clock_s += first_s if len(rig.visits) == 1 else 0.0
+        return whole(visit=visit)
+
+    rig.answer = answer
+    plan = rig.plan(Select(probe="memory.parallel"), Select(probe="kernel.enter"), SMALL, budget=budget)
+    rig.go(plan)
+    assert {visit.point for visit in rig.visits} == set(plan.points())
+
+
+def test_large_points_that_do_not_fit_end_no_run_of_small_ones(rig: Rig) -> None:
+    rig.visits_to_settle = 10**6
+
+    def answer(visit: Visit) -> bytes:
+        rig.clock_s += 30.0 if visit.point.values()["size"] in LARGE_SIZES else 0.0
+        return whole(2, visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(select_of(*SMALL_SIZES, *LARGE_SIZES), budget=50))
+    assert rig.clock_s > 49 and sum(are_large(rig)) == 1

@@ -102,7 +102,8 @@ class _Run:
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         visited = self._record(stream)
         waited_s, counted_s = visited.waited_ns / 1e9, visited.counted_ns / 1e9
-        self._schedule.learn(visit, stage.now() - began - waited_s - counted_s, counted_s)
+        if visited.status == "ok":  # a refusal says nothing of what another visit takes
+            self._schedule.learn(visit, stage.now() - began - waited_s - counted_s, counted_s)
 
     def _record(self, stream: bytes) -> Outcome:
         self._stage.journal.append(stream)

@@ -84,17 +84,19 @@ class Schedule:
         self._queue = deque[Place]()
         self._wait_ms = 0
         self._counted_s = list[float]()
+        self._is_begun = False
         self.is_cut = False
-        """Whether a visit was left out because the budget does not suffice for it."""
+        """Whether no visit of the round was made, since the budget suffices for none."""
 
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
     def begin(self, left_s: float) -> bool:
-        """Chooses the points of the next round, those without a visit first. False if none is left to visit."""
+        """Chooses the points of the next round. False if none is left to visit."""
         self._round += 1
+        self.is_cut = False
         points = self._due(left_s)
-        order = visit_order(self._plan, points, self._round, self._costs)
-        self._queue = deque(self._spread(sorted(order, key=lambda point: bool(self._seen.get(point)))))
+        self._queue = deque(self._spread(visit_order(self._plan, points, self._round, self._costs)))
+        self._is_begun = False
         self._wait_ms = self._wait_for(left_s)
         return bool(points)
 
@@ -136,9 +138,10 @@ class Schedule:
             point, cpus = place = self._queue.popleft()
             if (point, self._round, cpus) in self._made or self._has_failed(point):
                 continue
-            if self._first_s(point) > left_s:
-                self.is_cut = True
+            if self._next_s(place) > left_s:
+                self.is_cut = not self._is_begun
                 continue
+            self._is_begun, self.is_cut = True, False
             layout = self._layouts[self._turn_of(place)] = self._next_layout(place)
             sampling = self._sampling(point, layout, left_s)
             return self._plan.visit(next(self._numbers), point, self._round, cpus, sampling)
@@ -178,6 +181,13 @@ class Schedule:
         return Layout(self._round, last.number + 1) if is_over else last._replace(
             round=self._round, served=last.served + 1
         )  # fmt: skip
+
+    def _next_s(self, place: Place) -> float:
+        """Returns the seconds of the next visit, with the set-up of its layout if that is a new one."""
+        point = place[0]
+        if self._next_layout(place).served == 1:
+            return self._first_s(point)
+        return self._costs.of(point, self._plan.effort_of(point))
 
     def _has_several_layouts(self, point: Point) -> bool:
         """Returns whether each visit of an interval has its own layout: three layouts of a large buffer give an
@@ -240,7 +250,12 @@ class Schedule:
         and small points before large ones; then the points whose next visits gain most."""
         if self._plan.is_of_pairs:
             return self._due_interleaved(left_s)
-        due = [point for point in self.points if not self.is_done(point)]
+        due = [
+            point
+            for point in self.points
+            if not self.is_done(point)
+            and any(self._next_s((point, cpus)) <= left_s for cpus in self._placements(point))
+        ]
         due = self._shown_first(self._claims_first(due, left_s), left_s)
         fresh = [point for point in due if not self._seen.get(point) or self._rank(point) != UNCLAIMED]
         fresh = self._affordable(fresh, left_s) + self._due_for_review(left_s)
@@ -250,17 +265,17 @@ class Schedule:
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
         """Returns all points, if the time suffices for a visit of each. Otherwise returns the small ones, and large
         ones in a share of the time: first-screen points, then the cheapest. If sizes follow a last cache of 480 MiB,
-        the large layouts take longer than a run. Beside small points the first large layout of a probe comes alone,
+        the large layouts take longer than a run. While small points converge the first large layout of a probe comes alone,
         since it tells the cost of the others: a layout of 256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
-        if len(large) < len(fresh):
+        if large and not all(self.is_done(point) or self._costs.is_large(point) for point in self.points):
             untold = set(large).difference(self._telling(large))
             fresh, large = [point for point in fresh if point not in untold], self._telling(large)
         if not large or sum(map(self._first_s, fresh)) <= left_s:
             return fresh
         large.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
         costs_s = [*map(self._first_s, large)]
-        kept = fitting(large, costs_s, _LARGE_SHARE * left_s) or fitting(large, costs_s, left_s)[:1] or large
+        kept = fitting(large, costs_s, _LARGE_SHARE * left_s) or fitting(large, costs_s, left_s)[:1]
         out = set(large).difference(kept)
         return [point for point in fresh if point not in out]
 

@@ -169,7 +169,7 @@ def checked(recorded: Recorded) -> Checked:
 def _withheld(visit: Outcome, why: str) -> Outcome:
     can_be_disturbed = why in OF_RATES
     status = DISTURBED if can_be_disturbed else STATUS
-    reason = f"disturbed: it is not so that {why}" if can_be_disturbed else f"the journal contradicts itself: {why}"
+    reason = f"disturbed: this did not hold: {why}" if can_be_disturbed else f"the journal contradicts itself: {why}"
     return msgspec.structs.replace(visit, status=status, reason=reason, samples=(), gauges={}, marks=None)
 
 

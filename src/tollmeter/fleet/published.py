@@ -150,9 +150,10 @@ def read_published(path: Path) -> PublishedRun:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Failure(f"{path} is not a file of `toll publish`: {error}", 5) from None
-    wrong = next(complaints(published_run.index), "")
     if published_run.format != FORMAT:
-        wrong = f"format {published_run.format}"
+        other = f"{path} has format {published_run.format} of `toll publish`, and this version reads {FORMAT}"
+        raise Failure(f"{other}: publish the run again", 5)
+    wrong = next(complaints(published_run.index), "")
     made_of = (published_run.index, published_run.pairs, published_run.load, published_run.latency)
     if wrong or published_run.id != _identity(*made_of):
         raise Failure(f"{path} is not a file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)

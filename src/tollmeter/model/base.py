@@ -102,4 +102,5 @@ def _cell(value: object) -> str:
     if isinstance(value, tuple | dict) and (len(value) > _MOST_ITEMS or any(isinstance(one, Record) for one in value)):
         return f"{len(value)} items"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = "".join(one if one.isprintable() else "\ufffd" for one in text)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

@@ -35,6 +35,8 @@ walk takes the latency of memory, so that the largest layout of a probe says wha
 in a guest of a Zen 4."""
 LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
+_LEAST_RATIOS = 5
+"""First visits before their median is used."""
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -111,28 +113,27 @@ class Costs:
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
         self._stays: dict[Point, bool] = {}
-        self._largest: dict[str, tuple[int, float]] = {}
-        """Of each probe the bytes of its largest layout so far, and the seconds that it took."""
+        self._largest: dict[tuple[str, str], tuple[int, float]] = {}
+        """Of each probe on a target the bytes of its largest layout so far, and the seconds that it took."""
         self._ratios: list[float] = []
         """Time of each small point's first visit over its estimate."""
         self._slowness = 1.0
-        """Median of these, at least 1: on a busy machine a visit takes several times its estimate. A search or a
-        timeout of seconds says nothing of other points."""
+        """Median of several of these, at least 1: on a busy machine a visit takes several times its estimate. A search of
+        seconds, a cold disk or the first connection says nothing of other points."""
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
         """Records the cost of a visit. seconds: without waits for an uncontended core. is_first: whether the visit is
         its layout's first. stays: whether its process waits for another visit."""
         point = visit.point
-        if not (self._is_known(point) or self.is_large(point)):
+        if not (point in self._starting or point in self._asking or self.is_large(point)):
             self._ratios.append(seconds * self._slowness / self.first(point, effort))
-            self._slowness = max(1.0, median(self._ratios))
-        beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
+            self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= _LEAST_RATIOS else 1.0
         if is_first and not effort.forks:
-            self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
-            size, largest = stated_bytes(point, self._probes.get(point.probe)), self._largest.get(point.probe, (0, 0.0))
-            self._largest[point.probe] = max(largest, (size, self._starting[point]))
+            self._starting[point] = max(0.0, seconds - self._visit_s(point, effort))
+            size = stated_bytes(point, self._probes.get(point.probe))
+            self._largest[_layouts_of(point)] = max(self._largest_of(point), (size, self._starting[point]))
         else:
-            self._asking[point] = beyond
+            self._asking[point] = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         self._stays[point] = stays
 
     def of(self, point: Point, effort: Effort) -> float:
@@ -148,9 +149,6 @@ class Costs:
         """Visits that a layout serves, from the cost of its set-up."""
         return self._served(point, self._starting_s(point, effort), self._visit_s(point, effort))
 
-    def _is_known(self, point: Point) -> bool:
-        return point in self._starting or point in self._asking
-
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
@@ -160,7 +158,7 @@ class Costs:
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""
         seconds = self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
-        return seconds if self._is_known(point) else seconds * self._slowness
+        return seconds if point in self._asking else seconds * self._slowness
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
@@ -176,20 +174,24 @@ class Costs:
             return 0.0
         if point in self._starting:
             return self._starting[point]
-        size, (of_largest, took_s) = (
-            stated_bytes(point, self._probes.get(point.probe)),
-            self._largest.get(point.probe, (0, 0.0)),
-        )
+        size, (of_largest, took_s) = stated_bytes(point, self._probes.get(point.probe)), self._largest_of(point)
         if of_largest > LARGE_BYTES:
             return _STARTING_S + size * took_s / of_largest
         return (_STARTING_S + size * _PREPARING_S_PER_BYTE) * self._slowness
 
     def is_told(self, point: Point) -> bool:
         """Returns whether a large layout of the point's probe has told what its layouts cost."""
-        return self._largest.get(point.probe, (0, 0.0))[0] > LARGE_BYTES
+        return self._largest_of(point)[0] > LARGE_BYTES
+
+    def _largest_of(self, point: Point) -> tuple[int, float]:
+        return self._largest.get(_layouts_of(point), (0, 0.0))
 
     def is_large(self, point: Point) -> bool:
         return stated_bytes(point, self._probes.get(point.probe)) > LARGE_BYTES
+
+
+def _layouts_of(point: Point) -> tuple[str, str]:
+    return point.probe, point.target
 
 
 # ---- allocation ------------------------------------------------------------------------------------------------------

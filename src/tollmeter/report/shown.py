@@ -25,15 +25,15 @@ def best_known(results: Results) -> tuple[Toll, ...]:
     lines_of = Counter(toll.probe for toll in paid)
     meant = {name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)}
     loners = [toll for toll in paid if toll.probe not in meant and lines_of[toll.probe] == 1]
-    chosen += loners[-MOST_LONERS:]
-    return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
+    room = max(0, min(MOST_LONERS, MOST_LINES - len(chosen)))
+    chosen += loners[len(loners) - room :] if room < len(loners) else loners
+    return tuple(toll for toll in paid if toll in chosen)
 
 
 def _of_lines(alike: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> list[Toll]:
-    """Returns the toll of each line. A run without one of them has the middle lines of those that it has."""
+    """Returns the toll of each line that the run has; if it has none of them, the middle ones of the other tolls."""
     found = [next((toll for toll in alike if line.items() <= toll.parameters.items()), None) for line in lines]
-    known = [toll for toll in found if toll]
-    if len(known) == len(lines):
+    if known := [toll for toll in found if toll]:
         return known
     number = min(len(lines), len(alike))
     return [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
