@@ -205,7 +205,6 @@ def test_children_of_a_running_process_are_part_of_its_cpu_time(program: str) ->
     assert made["bill"]["items"] and not made["bill"]["capped"]
 
 
-
 @pytest.mark.parametrize(
     ("words", "code"),
     [([], 2), (["--", "no-such-program"], 2), (["--", "false"], 1), (["--pid", "999999999"], 2),
