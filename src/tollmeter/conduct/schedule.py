@@ -265,8 +265,8 @@ class Schedule:
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
         """Returns all points, if the time suffices for a visit of each. Otherwise returns the small ones, and large
         ones in a share of the time: first-screen points, then the cheapest. If sizes follow a last cache of 480 MiB,
-        the large layouts take longer than a run. While small points converge the first large layout of a probe comes alone,
-        since it tells the cost of the others: a layout of 256 MiB took 0.3 s on one machine and 11 s on another."""
+        the large layouts take longer than a run. While small points converge, the first large layout of a probe comes
+        alone, since it tells the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
         if large and not all(self.is_done(point) or self._costs.is_large(point) for point in self.points):
             untold = set(large).difference(self._telling(large))

@@ -24,6 +24,11 @@ BEST_KNOWN: Mapping[str, tuple[Mapping[str, Value], ...]] = {
 every run, so that two runs can be compared, and a short run measures these first."""
 
 
+def is_best_known(means: str | None, parameters: Mapping[str, Value]) -> bool:
+    """Returns whether the first screen has the line of a meaning at these parameters."""
+    return any(line.items() <= parameters.items() for line in BEST_KNOWN.get(means or "", ()))
+
+
 class Metric(Record, frozen=True):
     """One quantity that a probe measures. means: the meaning by which analysis selects it (docs/add-a-probe.md), None
     for none; toll: its line in the toll table, with `{parameter}` for a value, None for no line."""

@@ -29,6 +29,7 @@ from tollmeter.model import (
     Suite,
     Topology,
     Visit,
+    is_best_known,
     layout_seed,
 )
 from tollmeter.model.topology import is_here, numbers, other_kinds
@@ -340,13 +341,10 @@ def _is_best_known(plan: Plan, point: Point) -> bool:
     """Returns whether the point has a line of a best known meaning; any point of a meaning does if the plan has none of
     its lines."""
     return any(
-        _is_of(means, point) or not any(_is_of(means, other) for other in plan.points() if means in _means(plan, other))
+        is_best_known(means, point.values())
+        or not any(is_best_known(means, other.values()) for other in plan.points() if means in _means(plan, other))
         for means in _means(plan, point) & BEST_KNOWN.keys()
     )
-
-
-def _is_of(means: str | None, point: Point) -> bool:
-    return any(line.items() <= point.values().items() for line in BEST_KNOWN[means or ""])
 
 
 def _has_one_line(probe: Probe) -> bool:

@@ -118,8 +118,8 @@ class Costs:
         self._ratios: list[float] = []
         """Time of each small point's first visit over its estimate."""
         self._slowness = 1.0
-        """Median of several of these, at least 1: on a busy machine a visit takes several times its estimate. A search of
-        seconds, a cold disk or the first connection says nothing of other points."""
+        """Median of several of these, at least 1: on a busy machine a visit takes several times its estimate. A search
+        of seconds, a cold disk or the first connection says nothing of other points."""
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
         """Records the cost of a visit. seconds: without waits for an uncontended core. is_first: whether the visit is

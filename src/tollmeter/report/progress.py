@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import BEST_KNOWN, Machine, Point, Probe, Row, Suite
+from tollmeter.model import BEST_KNOWN, Machine, Point, Probe, Row, Suite, Toll, is_best_known
 from tollmeter.numbers.meanings import meaning, native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.numbers.units import in_percent
@@ -144,8 +144,12 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     fame = {means: place for place, means in enumerate(BEST_KNOWN)}
-    tolls = sorted(paid(own, probes, None), key=lambda paid: fame.get(meaning(paid[0], probes) or "", len(fame)))
-    for row, toll in tolls:
+
+    def rank(line: tuple[Row, Toll]) -> tuple[int, bool]:
+        means = meaning(line[0], probes)
+        return fame.get(means or "", len(fame)), not is_best_known(means, line[1].parameters)
+
+    for row, toll in sorted(paid(own, probes, None), key=rank):
         lines.setdefault(clean(toll.toll), _value(row))
     return lines
 
