@@ -295,7 +295,8 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
     """In a process of its own, as a run's end is; its budget is three seconds on a quiet machine."""
     paths = os.pathsep.join(path for path in sys.path if path)
     code = (
-        "import sys, time, example_runs\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
+        "import sys, time\nfrom pathlib import Path\nfrom support import example_runs\n"
+        "from tollmeter.report.page import write\n"
         "results = example_runs.large()\nassert sum(len(o.samples) for o in results.outcomes) == 100_000\n"
         "began = time.process_time()\nwrite(results, Path(sys.argv[1]))\n"
         "taken = time.process_time() - began\n"

@@ -159,7 +159,7 @@ def test_a_kept_index_that_says_what_cannot_be_is_made_anew(run: Path) -> None:
 
 def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
     of = results([entry("new", 100.0)], claim(100.0), claim(None))
-    index = msgspec.structs.replace(of.index, format=2, study=study(of))
+    index = msgspec.structs.replace(of.index, format=3, study=study(of))
     printed = json.loads(msgspec.json.encode(index))
     jsonschema.validate(printed, schema())
     assert read(json.dumps(printed)) == index

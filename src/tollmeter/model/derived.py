@@ -33,10 +33,10 @@ from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):
-    """The cost of a row in one state of the machine: on an uncontended core (`whole`), over all samples (`all`), beside
-    a busy sibling hyperthread (`shared`), or in the first or second of two modes of unknown cause; `unknown` if the
-    evidence could not be read. share: of the row's samples. low, high: 95 % interval. error, freedom, runs_sd: as in
-    a row."""
+    """The cost of a row in one state of the machine: on an uncontended core (`uncontended`), over all samples (`all`),
+    beside a busy sibling hyperthread (`contended`), or in the first or second of two modes of unknown cause; `unknown`
+    if the evidence could not be read. share: of the row's samples. low, high: 95 % interval. error, freedom, runs_sd:
+    as in a row."""
 
     state: StateName
     share: Portion
