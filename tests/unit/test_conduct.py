@@ -165,6 +165,14 @@ def test_of_several_kinds_of_a_toll_the_first_screen_has_one_and_it_converges_fi
     assert len(huge) == len(write) == 9
 
 
+def test_each_round_visits_the_tolls_of_the_first_screen_until_they_converge(rig: Rig) -> None:
+    """A run of 100 s had eight visits of a system call: layouts of 1 GiB took 41 s of its second half."""
+    rig.visits_to_settle = 30
+    rig.go(rig.plan(PARALLEL, LATENCY, ENTER, budget=20))
+    native = [visit.round for visit in rig.visits if (visit.point.probe, visit.point.abi) == ("kernel.enter", "x86_64")]
+    assert native[:30] == [*range(30)]
+
+
 def test_without_a_best_known_kind_the_first_screen_has_what_there_is(rig: Rig) -> None:
     rig.visits_to_settle = 9
     rig.go(rig.plan(Select(probe="page.fault", parameters={"kind": "huge_page"}), PARALLEL))

@@ -256,26 +256,26 @@ class Schedule:
             if not self.is_done(point)
             and any(self._next_s((point, cpus)) <= left_s for cpus in self._placements(point))
         ]
-        due = self._shown_first(self._claims_first(due, left_s), left_s)
+        claims = self._claims_first(due, left_s)
+        due = self._with_tolls(self._shown_first(claims, left_s), claims)
         fresh = [point for point in due if not self._seen.get(point) or self._rank(point) != UNCLAIMED]
         fresh = self._affordable(fresh, left_s) + self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
         return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
 
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
-        """Returns all points, if the time suffices for a visit of each. Otherwise returns the small ones, and large
-        ones in a share of the time: first-screen points, then the cheapest. If sizes follow a last cache of 480 MiB,
-        the large layouts take longer than a run. While small points converge, the first large layout of a probe comes
-        alone, since it tells the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on another."""
+        """Returns the small points, and the large ones if half of the time suffices for them. Otherwise, while small
+        points converge, large ones have a share of the time: first-screen points, then the cheapest. If sizes follow a
+        last cache of 480 MiB, the large layouts take longer than a run. The first large layout of a probe comes alone
+        then, since it tells the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
-        if large and not all(self.is_done(point) or self._costs.is_large(point) for point in self.points):
-            untold = set(large).difference(self._telling(large))
-            fresh, large = [point for point in fresh if point not in untold], self._telling(large)
-        if not large or sum(map(self._first_s, fresh)) <= left_s:
-            return fresh
-        large.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
-        costs_s = [*map(self._first_s, large)]
-        kept = fitting(large, costs_s, _LARGE_SHARE * left_s) or fitting(large, costs_s, left_s)[:1]
+        is_last = all(self.is_done(point) or self._costs.is_large(point) for point in self.points)
+        chosen = large if is_last else self._telling(large)
+        chosen.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
+        costs_s = [*map(self._first_s, chosen)]
+        is_cheap = sum(costs_s) <= left_s / 2
+        kept = chosen if is_cheap else fitting(chosen, costs_s, left_s if is_last else _LARGE_SHARE * left_s)
+        kept = kept or fitting(chosen, costs_s, left_s)[:1]
         out = set(large).difference(kept)
         return [point for point in fresh if point not in out]
 
@@ -333,9 +333,9 @@ class Schedule:
         """Returns the points of a study's claims, then those of its tables, as long as every other point can still get
         an interval.
 
-        Then the small points of the first screen until each has an interval, in half of the time; its tolls are visited
-        further meanwhile. If there is too little time for its levels, or for one visit of every other small point, its
-        tolls get their intervals first. Then one visit of every other small point: what it costs is known only then.
+        Then the small points of the first screen until each has an interval, in half of the time. If there is too
+        little time for its levels, or for one visit of every other small point, its tolls get their intervals first.
+        Then one visit of every other small point: what it costs is known only then.
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
         Then all points without an interval; if only large points lack one, and need more than half of the time, all
@@ -354,8 +354,7 @@ class Schedule:
         unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
         soon = [point for point in soon if point in small] if unvisited else self._small_first(soon, left_s)
         if soon and self._to_intervals_s(soon) <= min(left_s / 2, left_s - sum(map(self._first_s, unvisited))):
-            known = [point for point in shown if point not in lacking and not is_of_level(self._plan, point)]
-            return soon + self._converging(known, left_s / 2 - self._to_intervals_s(soon))
+            return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
         if unvisited:
@@ -364,6 +363,12 @@ class Schedule:
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
         is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
+
+    def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
+        """Returns the due points, and the tolls of the first screen that have an interval: each round visits these few
+        until they converge."""
+        tolls = (point for point in points if is_shown(self._plan, point) and not is_of_level(self._plan, point))
+        return [*dict.fromkeys([*due, *(point for point in tolls if not self._lacks_interval(point))])]
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
         """Returns as many points as get an interval in this time, the cheapest first."""
