@@ -207,10 +207,6 @@ static void touch_known(struct toll_run *r) {
     touch(faults, &faults->known, r->iterations);
 }
 
-static void work(const struct toll_run *r, struct toll_work *of_iteration) {
-  of_iteration->operations = ((const struct faults *)r->state)->kind == LMBENCH ? PAGES_EACH : 1;
-}
-
 static uint64_t faults_so_far(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -269,6 +265,10 @@ static enum toll_status check(struct toll_run *r) {
     return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);
   if (faults->sum || !pages_are_right(faults)) return toll_wrong(r, "a page does not hold what it should");
   return TOLL_OK;
+}
+
+static void work(const struct toll_run *r, struct toll_work *of_iteration) {
+  of_iteration->operations = ((const struct faults *)r->state)->kind == LMBENCH ? PAGES_EACH : 1;
 }
 
 static const char *const kinds[] = {"anonymous_write", "zero_read", "copy_on_write", "shared_file", "huge_page",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from functools import partial
@@ -223,6 +224,9 @@ def test_more_memory_than_there_is_is_refused_with_both_sizes(abi: str) -> None:
 
 
 FAULT_AROUND = 1 << 16
+UNCOUNTED = 2 * 32 * (os.cpu_count() or 1) * os.sysconf("SC_PAGESIZE")
+"""Bytes by which the kernel's account of resident pages may be off: 32 pages of each CPU, of files and of others
+(percpu_counter in mm_struct, Linux 6.2)."""
 PROGRAMS = ({"network_simplex": {"arcs": 3000}, "sparse": {"side": 100}, "dense": {"order": 100}}).items()
 
 
@@ -246,7 +250,9 @@ def test_a_programs_memory_is_the_same_in_two_visits(abi: str, name: str, where:
     if one.status == "unsupported":
         pytest.skip(f"{one.reason}")
     for metric in ("resident_peak", "resident", "heap", "mapped", "code", "data"):
-        assert one.gauges[metric] == pytest.approx(two.gauges[metric], rel=0.01, abs=4 * FAULT_AROUND), metric
+        assert one.gauges[metric] == pytest.approx(two.gauges[metric], rel=0.01, abs=4 * FAULT_AROUND + UNCOUNTED), (
+            metric
+        )
 
 
 @pytest.mark.parametrize(("name", "answer"), [("network_simplex", "objective"), ("sparse", "checksum")])

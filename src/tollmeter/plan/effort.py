@@ -12,6 +12,8 @@ from math import inf, sqrt
 from statistics import median
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
 from tollmeter.model import Point, Probe, Record, Visit
 
@@ -129,7 +131,8 @@ class Costs:
             self._ratios.append(seconds * self._slowness / self.first(point, effort))
             self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= _LEAST_RATIOS else 1.0
         if is_first and not effort.forks:
-            self._starting[point] = max(0.0, seconds - self._visit_s(point, effort))
+            made = msgspec.structs.replace(effort, samples=visit.samples)
+            self._starting[point] = max(0.0, seconds - self._visit_s(point, made))
             size = stated_bytes(point, self._probes.get(point.probe))
             self._largest[_layouts_of(point)] = max(self._largest_of(point), (size, self._starting[point]))
         else:
