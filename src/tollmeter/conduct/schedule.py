@@ -270,7 +270,7 @@ class Schedule:
         then, since it tells the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
         is_last = all(self.is_done(point) or self._costs.is_large(point) for point in self.points)
-        chosen = large if is_last else self._telling(large)
+        chosen = large if is_last else self._first_layouts(large)
         chosen.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
         costs_s = [*map(self._first_s, chosen)]
         is_cheap = sum(costs_s) <= left_s / 2
@@ -279,13 +279,13 @@ class Schedule:
         out = set(large).difference(kept)
         return [point for point in fresh if point not in out]
 
-    def _telling(self, large: Iterable[Point]) -> list[Point]:
-        """Returns the large points whose cost is known from a large layout of their probe; of the other probes the
+    def _first_layouts(self, large: Iterable[Point]) -> list[Point]:
+        """Returns the large points whose cost is estimated from a large layout of their probe; of the other probes the
         cheapest point."""
         first: dict[str, Point] = {}
         for point in sorted(large, key=self._first_s):
             first.setdefault(point.probe, point)
-        return [point for point in large if self._costs.is_told(point) or first[point.probe] == point]
+        return [point for point in large if self._costs.knows_layouts(point) or first[point.probe] == point]
 
     def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
         """Returns the points with the other points of their pairs, since a ratio is of visits of one round."""

@@ -182,8 +182,8 @@ class Costs:
             return _STARTING_S + size * took_s / of_largest
         return (_STARTING_S + size * _PREPARING_S_PER_BYTE) * self._slowness
 
-    def is_told(self, point: Point) -> bool:
-        """Returns whether a large layout of the point's probe has told what its layouts cost."""
+    def knows_layouts(self, point: Point) -> bool:
+        """Returns whether the cost of the point's layout is estimated from a large one of its probe."""
         return self._largest_of(point)[0] > LARGE_BYTES
 
     def _largest_of(self, point: Point) -> tuple[int, float]:
