@@ -101,7 +101,7 @@ class Schedule:
         return bool(points)
 
     def _wait_for(self, left_s: float) -> int:
-        """Returns the seconds that a visit of the round may wait for an uncontended core. On a permanently contended
+        """Returns the ms that a visit of the round may wait for an uncontended core. On a permanently contended
         core the remaining visits must still fit: at least the visits for intervals, and at most as many as were
         made."""
         to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
