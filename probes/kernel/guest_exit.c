@@ -33,7 +33,7 @@
 enum kind { CPUID, PORT, MMIO, HYPERCALL, RDTSC, RDTSCP, PAUSE, AMD_HYPERCALL };
 enum { DEBUG_PORT = 0x80, NO_HYPERCALL = 0xffff };
 
-/* A hypervisor may refuse the exit (TDX raises #VE), and a device may have no register behind its file. */
+/* A hypervisor may refuse the exit (TDX raises #VE), and the file of a device may map no register. */
 #define SIGNALS "this instruction ends in a signal here"
 
 struct exits {

@@ -181,28 +181,26 @@ def test_a_saved_bill_is_a_run_that_every_verb_reads(tried: tuple[Path, list[dic
     assert by_command == {command: pytest.approx((ns or 0.0) / 1e6) for command, ns in cpu.items()}
 
 
-def test_a_running_process_is_counted_for_a_time(program: str) -> None:
-    with subprocess.Popen([program, "bytes", "1000000000"]) as running:
-        time.sleep(0.1)
-        done = toll("--pid", str(running.pid), "--for", "300ms", "--format", "json")
+def bill_of_running(program: str, act: str, times: int, duration: str) -> Any:
+    with subprocess.Popen([program, act, str(times)]) as running:
+        time.sleep(0.2)
+        done = toll("--pid", str(running.pid), "--for", duration, "--format", "json")
         running.kill()
     if done.returncode == 5 and "CAP_BPF" in done.stderr:
         pytest.skip(done.stderr.strip())
     (made,) = json.loads(done.stdout)
-    names = {item["name"] for item in made["bill"]["items"]}
-    assert {"read", "write"} <= names and made["bill"]["crossings"] > 100
+    return made["bill"]
+
+
+def test_a_running_process_is_counted_for_a_time(program: str) -> None:
+    bill = bill_of_running(program, "bytes", 1_000_000_000, "300ms")
+    assert {"read", "write"} <= {item["name"] for item in bill["items"]} and bill["crossings"] > 100
 
 
 def test_children_of_a_running_process_are_part_of_its_cpu_time(program: str) -> None:
     """Most of what a process that starts programs takes is theirs."""
-    with subprocess.Popen([program, "vforks", "1000000"]) as running:
-        time.sleep(0.2)
-        done = toll("--pid", str(running.pid), "--for", "1s", "--format", "json")
-        running.kill()
-    if done.returncode == 5 and "CAP_BPF" in done.stderr:
-        pytest.skip(done.stderr.strip())
-    (made,) = json.loads(done.stdout)
-    assert made["bill"]["items"] and not made["bill"]["capped"]
+    bill = bill_of_running(program, "vforks", 1_000_000, "1s")
+    assert bill["items"] and not bill["capped"]
 
 
 @pytest.mark.parametrize(
