@@ -35,14 +35,16 @@ emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EM
           $(foreach one,arm aarch64 riscv64,$(and $(CC_FOR_$(one)),$(EMULATOR)/bare.$(one))) \
           $(and $(CC_FOR_sparc),$(wildcard build/libraries/musl),$(EMULATOR)/bare.sparc)
 
+# Each file appears whole: another process may start it, or make it, at the same time.
+part := $$$$.part
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/gate.h emulator/emulator.mk
-	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
+	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@.$(part) && mv $@.$(part) $@
 $(EMULATOR)/misses.so: emulator/cache.c emulator/cache.h probes/runtime/random.c
 $(EMULATOR)/distances.so: emulator/reuse.c emulator/reuse.h emulator/stack.c emulator/stack.h
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk
-	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@
+	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@.$(part) && mv $@.$(part) $@
 
 # Its code runs in the middle of a program's: it has no C library, which would use the program's thread-local storage, and
 # no vector registers. It lies above 4 GiB, and the image of a vDSO for x32 in its data.
@@ -53,9 +55,9 @@ X32_FLAGS   := $(EMULATOR_FLAGS) -ffreestanding -fbuiltin -fPIE -fno-stack-prote
 X32_LINK    := -nostdlib -static -no-pie -Wl,-Ttext-segment=0x200000000000 -Wl,--build-id=none -Wl,-z,noexecstack
 $(EMULATOR)/x32-vdso: $(X32)/vdso.S $(X32)/vdso.ld emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC_FOR_x86_64) -mx32 -fcf-protection=none -shared -nostdlib -Wl,-T,$(X32)/vdso.ld \
-	  -Wl,-soname=linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none -Wl,-e,native_functions $< -o $@
+	  -Wl,-soname=linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none -Wl,-e,native_functions $< -o $@.$(part) && mv $@.$(part) $@
 $(EMULATOR)/x32-loader: $(EMULATOR)/x32-vdso $(X32_SOURCES) $(X32)/loader.h emulator/emulator.mk
-	@$(CC_FOR_x86_64) $(X32_FLAGS) $(X32_LINK) '-DVDSO="$<"' $(X32_SOURCES) -o $@
+	@$(CC_FOR_x86_64) $(X32_FLAGS) $(X32_LINK) '-DVDSO="$<"' $(X32_SOURCES) -o $@.$(part) && mv $@.$(part) $@
 
 # Without the FPU's instructions: its registers are the program's, and on 32-bit ARM the emulator of FPA computes by the
 # soft-float library. A loop that fills memory must not become a call of the memset that it is.
@@ -82,8 +84,8 @@ BARE_QUIET    = $(if $(findstring no-warn-rwx-segments,$(shell $1 -Wl,--help 2>/
 bare_sources  = $(BARE_SHARED) $(BARE_DEVICES_$1:%=$(BARE)/%.c) $(wildcard $(BARE_FOLDER_$1:%=%/*.c) $(BARE)/$1/*.[cS] $(BARE)/$1/*/*.[cS])
 $(EMULATOR)/bare.%: $(wildcard $(BARE)/*.* $(BARE)/*/*.* $(BARE)/*/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(BARE_FLAGS) $(BARE_$*) -I $(BARE) -I $(BARE)/$* $(BARE_FOLDER_$*:%=-I %) $(BARE_HEADERS_$*) \
-	  $(call BARE_QUIET,$(CC_FOR_$*)) -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.elf && \
-	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -S -O $(or $(BARE_FORMAT_$*),binary) $@.elf $@
+	  $(call BARE_QUIET,$(CC_FOR_$*)) -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.$(part) && \
+	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -S -O $(or $(BARE_FORMAT_$*),binary) $@.$(part) $@.$(part).image && rm $@.$(part) && mv $@.$(part).image $@
 
 # musl, and Linux's general headers, for SPARC V8: Debian has no C library for it.
 MUSL := emulator/musl_sparc

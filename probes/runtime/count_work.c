@@ -207,29 +207,39 @@ static bool emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), c
   return !calls[1];
 }
 
-/* Times of batches of 2N, N / 2, N / 8, ... iterations: each the mean of as many as make N together, one after another,
- * so that what disturbs the machine for a millisecond lengthens all of them. The order changes from trial to trial. */
+/* The shortest of several batches, since a host or a neighbour that takes the CPU only lengthens them, or the first that
+ * takes as long as the shortest before it. */
+static uint64_t shortest_ns(struct toll_run *r, uint64_t iterations, uint64_t times) {
+  enum { ALIKE = 16 };
+  uint64_t least = UINT64_MAX;
+  for (uint64_t i = 0; i < times; i++) {
+    const uint64_t took = toll_crew_batch(r, iterations, NULL), shorter = took < least ? took : least;
+    const bool is_alike = i && (took < least ? least - took : took - least) <= shorter / ALIKE;
+    least = shorter;
+    if (is_alike) break;
+  }
+  return least;
+}
+
+/* Times of batches of 2N, N / 2, N / 8, ... iterations, in an order that changes from trial to trial. */
 static void emit_ladder(struct toll_run *r) {
-  enum { RUNGS = 8, LEAST_RUNGS = 3, TRIALS = 5, FACTOR = 4, LEAST_NS = 1000 };
-  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1, sampled = r->visit->sampled;
-  uint64_t lengths[RUNGS] = {2 * sampled}, means[RUNGS][TRIALS];
+  enum { RUNGS = 8, LEAST_RUNGS = 3, TRIALS = 5, FACTOR = 4, LEAST_NS = 1000, TIMES = 6 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  uint64_t lengths[RUNGS] = {2 * r->visit->sampled}, least[RUNGS][TRIALS];
   unsigned count = 1;
   while (count < RUNGS && (lengths[count] = lengths[count - 1] / FACTOR / quantum * quantum)) count++;
   if (count < LEAST_RUNGS) return;
   for (unsigned trial = 0; trial < TRIALS; trial++)
     for (unsigned turn = 0; turn < count; turn++) {
       const unsigned rung = trial % 2 ? count - 1 - turn : turn;
-      const uint64_t times = lengths[rung] < sampled ? sampled / lengths[rung] : 1;
-      uint64_t sum = 0;
-      for (uint64_t i = 0; i < times; i++) sum += toll_crew_batch(r, lengths[rung], NULL);
-      means[rung][trial] = sum / times;
-      if (!trial && rung && means[rung][0] < LEAST_NS) count = rung;
+      least[rung][trial] = shortest_ns(r, lengths[rung], TIMES);
+      if (!trial && rung && least[rung][0] < LEAST_NS) count = rung;
     }
   toll_put_open("ladder", '[');
   for (unsigned rung = 0; rung < count; rung++) {
     toll_put_open(NULL, '[');
     toll_put_count(NULL, lengths[rung]);
-    for (unsigned trial = 0; trial < TRIALS; trial++) toll_put_count(NULL, means[rung][trial]);
+    for (unsigned trial = 0; trial < TRIALS; trial++) toll_put_count(NULL, least[rung][trial]);
     toll_put_close(']');
   }
   toll_put_close(']');

@@ -291,3 +291,18 @@ def test_what_is_started_for_a_parent_that_is_gone_does_not_start() -> None:
     assert (
         subprocess.run(leashed(["echo", "started"]), capture_output=True, text=True, check=True).stdout == "started\n"
     )
+
+
+def test_a_file_beside_a_probe_appears_whole(tmp_path: Path) -> None:
+    """Another process that opens a half-written plugin fails."""
+    (tmp_path / "cc").write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" != -o ]; do shift; done\n'
+        'echo half > "$2"; ls build/emulator/*.so > seen; echo whole > "$2"\n'
+    )
+    (tmp_path / "cc").chmod(0o755)
+    shutil.copytree(target_stands.ROOT / "emulator", tmp_path / "emulator")
+    command = ["make", "-s", "-f", "emulator/emulator.mk", "build/emulator/count.so", f"CC={tmp_path / 'cc'}"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "seen").read_text() == ""
+    assert [file.read_text() for file in (tmp_path / "build/emulator").iterdir()] == ["whole\n"]

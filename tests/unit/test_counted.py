@@ -123,13 +123,15 @@ def test_an_iteration_of_a_long_batch_is_one_of_a_short_one(found: Counted, call
     assert (part in (told or "")) if part else told is None
 
 
-def ladder(*of_long: float, from_iterations: int = 0, share: float = 1.0, short: float = 1.0) -> Counted:
+def ladder(
+    *of_long: float, of_short: tuple[float, ...] = (1.0,) * 5, from_iterations: int = 0, share: float = 1.0
+) -> Counted:
     """Times of batches of 8000 to 31 iterations in some trials. of_long: how much longer 100 ns take in the longest
-    batch of each trial, short: in the others. from_iterations: a batch of so many makes that share of its work."""
+    batch of each trial; of_short: in the others. from_iterations: a batch of so many makes that share of its work."""
     lengths = [8000, 2000, 500, 125, 31]
     costs = {n: 100 * n * (share if n >= from_iterations > 0 else 1.0) for n in lengths}
-    rungs = [(n, *(round(costs[n] * (slower if n == 8000 else short)) for slower in of_long)) for n in lengths]
-    return Counted(calls=(0, 0), ladder=tuple(rungs))
+    slower = {n: of_long if n == lengths[0] else of_short[: len(of_long)] for n in lengths}
+    return Counted(calls=(0, 0), ladder=tuple((n, *(round(costs[n] * by) for by in slower[n])) for n in lengths))
 
 
 @pytest.mark.parametrize("from_iterations", [300, 1000, 8000])
@@ -138,13 +140,32 @@ def test_half_of_the_work_of_long_batches_is_seen_beside_a_sibling_that_comes_an
     assert "times one of a long batch" in (contradicted([outcome(busy)], a_probe()) or "")
 
 
-def test_honest_times_refuse_nothing_and_are_verified_as_far_as_they_agree() -> None:
-    for honest in (ladder(1.0, 1.0, 1.0, 1.0, 1.0), ladder(1.0, 1.3, 0.9, 1.1, 1.0), ladder(1.0), ladder()):
-        assert contradicted([outcome(honest)], a_probe()) is None
-        assert unverified([outcome(honest)], a_probe()) is None
-    noisy = ladder(1.0, 0.5, 0.5, 0.5, 1.0)
-    assert contradicted([outcome(noisy)], a_probe()) is None
-    assert "a short batch took 1.0 to 3.0 times one of a long batch" in (unverified([outcome(noisy)], a_probe()) or "")
+HONEST = (
+    ladder(1.0, 1.0, 1.0, 1.0, 1.0),
+    ladder(1.0, 1.3, 0.9, 1.1, 1.0),
+    ladder(1.0),
+    ladder(),
+    ladder(0.3, 1.0, 1.0, 1.0, 1.0, of_short=(0.8, 1.0, 1.0, 1.0, 1.0)),
+    ladder(1.0, 0.2, 0.2, 0.2, 0.2, of_short=(1.0, 0.2, 0.2, 0.2, 0.2)),
+)
+
+
+@pytest.mark.parametrize("honest", HONEST)
+def test_honest_times_refuse_nothing_and_are_verified_as_far_as_they_agree(honest: Counted) -> None:
+    assert contradicted([outcome(honest)], a_probe()) is None
+    assert unverified([outcome(honest)], a_probe()) is None
+
+
+def test_short_batches_that_a_neighbour_lengthens_are_no_contradiction() -> None:
+    beside = ladder(1.0, 1.0, 1.0, 1.0, 1.0, of_short=(1.0, 1.0, 2.0, 2.0, 2.0))
+    assert contradicted([outcome(beside)], a_probe()) is None
+    assert "a short batch took 1.0 to 3.0 times one of a long batch" in (unverified([outcome(beside)], a_probe()) or "")
+
+
+@pytest.mark.parametrize("of_long", [(1.0, 4.0, 1.0, 1.0, 5.0), (9.0, 1.0, 1.0, 1.0, 2.0)])
+def test_half_of_the_work_is_seen_where_the_host_takes_the_cpu_in_some_long_batches(of_long: tuple[float, ...]) -> None:
+    stolen = ladder(*of_long, from_iterations=1000, share=0.5)
+    assert "2.0 times one of a long batch" in (contradicted([outcome(stolen)], a_probe()) or "")
 
 
 def test_what_could_not_be_counted_stands_beside_the_number() -> None:
