@@ -224,15 +224,14 @@ def _accounted(recorded: Recorded) -> Places:
         events = visit.events
         if events is None or events.by != "account" or not len(visit.samples):
             continue
-        columns = Samples.of(visit.samples)
-        for name, seen in OF_EVENTS.items():
-            least = abs(events.body.get(name, 0.0)) * int(columns.column("iterations").min())
-            if (
-                least > sum(max(0, int(columns.column(column).max())) for column in seen)
-                or events.body.keys() - OF_EVENTS
-            ):
-                yield place, "events in the batches of a sample are some of those beside it"
-                break
+        columns, body = Samples.of(visit.samples), events.body
+        if body.keys() - OF_EVENTS or any(
+            abs(rate) * int(columns.column("iterations").min())
+            > sum(max(0, int(columns.column(column).max())) for column in OF_EVENTS[name])
+            for name, rate in body.items()
+            if rate
+        ):
+            yield place, "events in the batches of a sample are some of those beside it"
 
 
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}
