@@ -406,21 +406,20 @@ def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> Ev
     if counters is None:
         return None
     counted = [sample for sample in samples if sample.counts]
-    lengths = {len(counts) for sample in counted for counts in (sample.counts, sample.control_counts) if counts}
-    if lengths - {len(counters.events)}:
+    distinct = {counts for sample in counted for counts in (sample.counts, sample.control_counts) if counts}
+    if {*map(len, distinct)} - {len(counters.events)}:
         raise Damaged("a sample counts other events than its visit names")
+    # Most samples have no event at all.
+    are_none = all(once == twice for counts in distinct for once, twice in counts)
     body = [(sample.counts, sample.iterations) for sample in counted]
     control = [(sample.control_counts, sample.control_iterations or sample.iterations) for sample in counted]
-    both = [_medians(counters.events, several) for several in (body, control)]
+    both = [_medians(counters.events, several[:1] if are_none else several) for several in (body, control)]
     several = (counters.by, counters.kernel, *both, len(counted), len(samples) - len(counted), counters.refused)
     return known.same_events(EventCounts(*several))
 
 
 def _medians(events: Sequence[str], counted: Sequence[tuple[_Counts, int]]) -> dict[str, float]:
     """Returns the median of each event an iteration. counted: counts of n and of 2n iterations, and n."""
-    first = counted[0][0] if counted else ()
-    if all(counts == first for counts, _ in counted) and all(once == twice for once, twice in first):
-        return dict.fromkeys(events[: len(first)], 0.0)  # most samples have no event at all
     rates: dict[str, list[float]] = defaultdict(list)
     for several, iterations in counted:
         for name, (once, twice) in zip(events, several, strict=False):
