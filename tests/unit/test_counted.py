@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -18,8 +18,8 @@ SIZE = 1 << 20
 WALK, COPY = "latency-of-size", "copy-bandwidth-of-size"
 
 
-def a_probe(means: str | None = None, **more: Any) -> Probe:
-    metric = Metric(name="some", unit="ns", better="less", summary="some", source="body", means=means)
+def a_probe(means: str | None = None, source: Literal["body", "difference"] = "body", **more: Any) -> Probe:
+    metric = Metric(name="some", unit="ns", better="less", summary="some", source=source, means=means)
     return Probe(probe="any.probe", question="?", revision=1, metrics=(metric,), **more)
 
 
@@ -77,6 +77,8 @@ def test_a_control_does_no_more_than_its_body() -> None:
     found = Counted(iterations=4, calls=(4, 8), instructions=(61, 105), control_instructions=(18, 98))
     assert "control makes 20 instructions" in why(found, a_probe(calls=1))
     assert not why(found, a_probe()), "a metric of the body alone has no use for it"
+    renewed = Counted(iterations=32, calls=(0, 1), instructions=(343, 663), control_instructions=(349, 674))
+    assert contradicted([outcome(renewed)], a_probe(source="difference")) is None, "its pages were used up once"
     half = Counted(iterations=4, calls=(4, 8), control_calls=(2, 4))
     assert "control makes 0.5 of the body's system calls" in why(half, a_probe(calls=1))
     assert not why(half, a_probe()), "how many calls are the body's is not told"

@@ -84,10 +84,11 @@ def with_error(sample: Array) -> tuple[float, float]:
 #
 # Of a linear cost a + n c, `2 t(n) - t(2n)` is a, whatever n is. Of a cost that grows as n^p it is a constant share of
 # t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. One above zero refuses
-# where samples of half the length show that it is a share, which grows with n, and not a time, which stays.
+# where samples of half the length show that it is a share, which grows with n, and not a time, which stays. Where
+# processes wait for each other, the first iteration of a batch may be free: the CPU of the other one is still awake.
 
 LEAST_SAMPLES = 8
-EXPONENT_OFF, WAITING_OFF = 0.025, 0.15
+_EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
 """By how much an exponent may differ from 1; and where processes wait for each other, since a CPU that waits longer
 sleeps more deeply."""
 _ERRORS = 4.0
@@ -97,10 +98,10 @@ _SURE = 2.0
 _AGREEING = 0.8
 
 
-def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, off: float) -> str | None:
+def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, *, waits: bool) -> str | None:
     """Returns why the cost of one iteration cannot be stated; None if it is linear within the error of the samples.
     times: one line for each sample, columns t(n) and t(2n); visits: the visit of each sample; expected_ns: the time
-    that a batch pays once; off: EXPONENT_OFF or WAITING_OFF."""
+    that a batch pays once; waits: whether an iteration waits for another process."""
     longer = (times > max(0.0, expected_ns)).all(axis=1)
     times, iterations, visits = times[longer], iterations[longer], visits[longer]
     if len(times) < LEAST_SAMPLES:
@@ -108,7 +109,8 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
     once = 2 * times[:, 0] - times[:, 1] - expected_ns
     shares = once / times[:, 1]
     share, error = with_error(shares)
-    bound = abs(share_of(1 + off if share < 0 else 1 - off))
+    off, free = (_WAITING_OFF, 1 / (2 * middle_of(iterations))) if waits else (_EXPONENT_OFF, 0.0)
+    bound = free - share_of(1 + off) if share < 0 else share_of(1 - off)
     is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
     if is_small or abs(share) <= _ERRORS * error or not _visits_agree(shares, visits, share / 2):
         return None

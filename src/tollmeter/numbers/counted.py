@@ -34,7 +34,7 @@ are at least to refuse a number."""
 _MOST_BESIDE = 30
 """Times the cost of an iteration in a visit's samples over that in batches beside them: data may leave the cache."""
 _ONE_IN_TWO = 0.5
-"""Calls of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
+"""Calls or instructions of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
@@ -231,7 +231,9 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         of_body, of_control = _each(body, counts), _each(control, counts)
         if probe.control_calls and body is counts.calls:
             continue
-        if of_body is not None and of_control is not None and of_body >= 0 and of_control > of_body * (1 + _TOLERANCE):
+        if of_body is None or of_control is None or of_body < 0:
+            continue
+        if of_control - of_body >= max(_TOLERANCE * of_body, _ONE_IN_TWO):
             return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
     is_body = probe.calls and not probe.control_calls and (calls or 0.0) > _TOLERANCE * probe.calls
     if not is_body:

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import (
     ALONE_NS,
-    EXPONENT_OFF,
     IN_COMPANY_NS,
-    WAITING_OFF,
     Array,
     Paid,
     bent,
@@ -194,10 +192,10 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
 
 def _paid(timed: Sequence[Reading], names: tuple[str, str], expected_ns: float, tolerance_ns: float) -> Paid:
     """Returns the time paid once by the body or the control. names: columns of times and iterations."""
-    tolerance_ns, waits = tolerance_ns or max(ALONE_NS, expected_ns), timed[0].waits
+    tolerance_ns = tolerance_ns or max(ALONE_NS, expected_ns)
     times, iterations = together(timed, *names)
     visits = np.repeat(np.arange(len(timed)), [read.many for read in timed])
-    why = bent(times, iterations, visits, expected_ns, WAITING_OFF if waits else EXPONENT_OFF)
+    why = bent(times, iterations, visits, expected_ns, waits=timed[0].waits)
     return paid_once(times, iterations, expected_ns, tolerance_ns)._replace(bent=why)
 
 
