@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import time
-from math import exp
+from math import exp, inf
 
 import msgspec
 import numpy as np
@@ -130,7 +130,8 @@ def test_a_gauge_is_what_the_probe_said() -> None:
         [outcome(gauges={"entries": value}, visit=i) for i, value in enumerate((64.0, 72.0, 64.0))], probe(one)
     )
     assert (found.median, found.visits, found.status) == (pytest.approx(64 * (72 / 64) ** 0.25), 3, "ok")
-    assert only([outcome(gauges={})], probe(one)).status == "unstable"
+    assert only([outcome(gauges={})], probe(one)).status == "unsupported"
+    assert only([outcome(gauges={"entries": inf})], probe(one)).status == "unstable"
 
 
 def test_the_worst_value_is_the_greatest_of_all_visits_and_rare_events_have_their_mean_rate() -> None:

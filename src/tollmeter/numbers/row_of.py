@@ -288,8 +288,10 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     finite = [(value, layout) for value, layout in measured if isfinite(value)]
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
         return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
+    if not outcomes:
+        return bare(first, visited.probe, metric, "unsupported", "the probe finds no such value here")
     if not finite:
-        return bare(first, visited.probe, metric, "unstable", "the probe gave no value")
+        return bare(first, visited.probe, metric, "unstable", "the probe gave no finite value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
     # Of the system's accounting of a program: it runs beside a busy sibling as often as that is busy.
     is_of_core = (
