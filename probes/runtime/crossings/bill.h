@@ -13,8 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The numbers of one ABI, then those of the 32-bit ABI that the same kernel serves. */
-enum { CALLS_OF_ABI = 512, ABIS = 2, CALLS = CALLS_OF_ABI * ABIS };
+/* The numbers of one ABI, then those of the 32-bit ABI that the same kernel serves. x32 has the numbers of x86-64 with one
+ * bit, and 512 to 547 of its own, which x86-64 leaves free. */
+enum { CALLS_OF_ABI = 576, ABIS = 2, CALLS = CALLS_OF_ABI * ABIS, NUMBER = 0x3fffffff };
 
 /* By the bytes that the call returned, or by notification asked for. Kept apart since only small transfers can be merged. */
 enum { NO_BYTES, BELOW_64, BELOW_4K, BELOW_64K, LARGE, SIZES };
@@ -66,6 +67,11 @@ bool kernel_read(struct counts *counts);
 pid_t notified_start(int (*start)(void *), void *argument, const char **reason);
 /* Serves the system calls until the process `child` has ended. */
 void notified_serve(pid_t child, struct counts *counts);
+
+/* The place of a system call among those of its ABI, the last for a number beyond all. */
+static inline unsigned call_place(unsigned number) {
+  return (number & NUMBER) < CALLS_OF_ABI ? number & NUMBER : CALLS_OF_ABI - 1;
+}
 
 /* The name of a system call. is_32: of the kernel's 32-bit ABI. NULL if it is unknown. */
 const char *call_name(unsigned number, bool is_32);

@@ -174,28 +174,46 @@ static void add_one(struct code *c, enum event which, unsigned label) {
   add_event(c, which, R9, label);
 }
 
-/* Calls that ask about a path and change nothing, and which argument the path is: the first, or the second after the
- * folder that it is relative to. At sys_enter the arguments are in the thread's saved registers. */
-enum { FIRST = 1, SECOND };
+/* Calls that ask about a path and change nothing. The path is the first argument, or the second after the folder that it
+ * is relative to. */
 static const struct {
-  unsigned number, path;
-} queries[] = {
-#if defined __x86_64__ && !defined __ILP32__
-    {SYS_stat, FIRST},   {SYS_lstat, FIRST},       {SYS_access, FIRST},     {SYS_readlink, FIRST},
-#endif
-#if defined __x86_64__ && !defined __ILP32__ || defined __aarch64__
-    {SYS_statx, SECOND}, {SYS_newfstatat, SECOND}, {SYS_faccessat, SECOND}, {SYS_readlinkat, SECOND},
-#endif
-};
+  const char *name;
+  unsigned path;
+} queries[] = {{"stat", 0},  {"lstat", 0},      {"access", 0},    {"readlink", 0},  {"stat64", 0},     {"lstat64", 0},
+               {"statx", 1}, {"newfstatat", 1}, {"fstatat64", 1}, {"faccessat", 1}, {"readlinkat", 1}};
+
+/* At sys_enter the arguments are in the thread's saved registers, whose upper halves are zero in a program of 32 bit. */
 #if defined __x86_64__
-static const int argument_at[] = {offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi)};
+static const int argument_at[ABIS][2] = {{offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi)},
+                                         {offsetof(struct user_regs_struct, rbx), offsetof(struct user_regs_struct, rcx)}};
+#elif defined __aarch64__
+static const int argument_at[ABIS][2] = {{0, 8}, {0, 8}};
 #else
-static const int argument_at[] = {0, 8};
+static const int argument_at[ABIS][2] = {{-1, -1}, {-1, -1}}; /* not known: no question is looked up */
 #endif
 
-static void read_argument(struct code *c, int argument) {
+/* Where a call has its path and the folder, in bytes; 0 for none, plus 1. */
+struct query {
+  uint32_t path_at, folder_at;
+};
+
+static void know_queries(void) {
+  for (unsigned i = 0; i < CALLS; i++) {
+    const int *at = argument_at[i / CALLS_OF_ABI];
+    const char *name = call_name(i % CALLS_OF_ABI, i >= CALLS_OF_ABI);
+    for (size_t j = 0; name && j < sizeof queries / sizeof queries[0]; j++) {
+      if (strcmp(name, queries[j].name) != 0) continue;
+      const struct query query = {(uint32_t)at[queries[j].path] + 1, queries[j].path ? (uint32_t)at[0] + 1 : 0};
+      put(paths, i, &query);
+    }
+  }
+}
+
+/* The argument whose place plus 1 is in R1. */
+static void read_argument(struct code *c) {
   load(c, R3, R6, 0);
-  with_value(c, BPF_ADD, R3, argument_at[argument]);
+  with(c, BPF_ADD, R3, R1);
+  with_value(c, BPF_ADD, R3, -1);
   with_value(c, BPF_MOV, R2, 8);
   with(c, BPF_MOV, R1, FRAME);
   with_value(c, BPF_ADD, R1, WORD);
@@ -211,22 +229,21 @@ static void key_of_path(struct code *c, unsigned to) {
  * that is relative to an open folder is left out, since the folder's number may be another one's by now; so is one that
  * is longer than the key. */
 static void look_for_repeat(struct code *c, unsigned done, unsigned first_label) {
-  const unsigned second = first_label, read = first_label + 1, keyed = first_label + 2, fresh = first_label + 3,
-                 open_folder = first_label + 4;
+  const unsigned read = first_label, keyed = first_label + 1, fresh = first_label + 2, open_folder = first_label + 3;
   store_zero(c, R7, OF(repeated));
   store_32(c, FRAME, KEY_2, R1);
   find(c, paths, KEY_2, done);
-  load_32(c, R9, R0, 0);
+  load_32(c, R9, R0, (int)offsetof(struct query, path_at));
   jump(c, BPF_JEQ, R9, 0, done);
+  load_32(c, R1, R0, (int)offsetof(struct query, folder_at));
   with_value(c, BPF_MOV, R8, 0);
-  read_argument(c, 0);
-  jump(c, BPF_JEQ, R9, SECOND, second);
-  jump(c, BPF_JA, 0, 0, read);
-  mark(c, second);
+  jump(c, BPF_JEQ, R1, 0, read);
+  read_argument(c);
   load(c, R8, FRAME, WORD);
   with_value(c, BPF_LSH, R8, 32);
-  read_argument(c, 1);
   mark(c, read);
+  with(c, BPF_MOV, R1, R9);
+  read_argument(c);
   for (int at = ASKED; at < PATH + MOST_PATH; at += 8) store_zero(c, FRAME, at);
   load(c, R3, FRAME, WORD);
   with_value(c, BPF_MOV, R2, MOST_PATH);
@@ -264,7 +281,7 @@ static void look_for_repeat(struct code *c, unsigned done, unsigned first_label)
 
 /* sys_enter(registers, number) */
 static void write_enter(struct code *c) {
-  enum { KNOWN = 1, NATIVE, TIMED, REPEATS };
+  enum { KNOWN = 1, NATIVE, PLACED, TIMED, REPEATS };
   with(c, BPF_MOV, R6, R1);
   look_up_current(c, R7, OUT);
   load(c, R8, R7, OF(first));
@@ -282,7 +299,10 @@ static void write_enter(struct code *c) {
   store(c, R7, OF(first), R8);
   mark(c, KNOWN);
   load(c, R1, R6, 8);
-  with_value(c, BPF_AND, R1, CALLS_OF_ABI - 1);
+  with_value(c, BPF_AND, R1, NUMBER);
+  jump(c, BPF_JSLT, R1, CALLS_OF_ABI, PLACED);
+  with_value(c, BPF_MOV, R1, CALLS_OF_ABI - 1);
+  mark(c, PLACED);
   with(c, BPF_ADD, R1, R8);
   store(c, R7, OF(call), R1);
   look_for_repeat(c, TIMED, REPEATS);
@@ -698,10 +718,10 @@ const char *kernel_open(void) {
   if (threads < 0) return refused("BPF maps");
   calls = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct call_count), CALLS * SIZES);
   events = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(uint64_t), EVENTS);
-  paths = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(uint32_t), CALLS);
+  paths = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct query), CALLS);
   asked = make_map(BPF_MAP_TYPE_LRU_HASH, MOST_PATH + PATH - ASKED, sizeof(uint64_t), MOST_ASKED);
   if (calls < 0 || events < 0 || paths < 0 || asked < 0) return refused("BPF maps");
-  for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) put(paths, queries[i].number, &queries[i].path);
+  know_queries();
   if (!find_offsets())
     return "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the offsets of its fields are read from";
 #ifndef __x86_64__

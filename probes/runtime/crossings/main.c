@@ -46,27 +46,30 @@ struct answer {
   double window_ns, counting_ns; /* of getppid, by the very programs that counted: 0 without */
 };
 
-static volatile int not_started;
 static int errors = -1; /* a file in memory for the command's standard error */
 
 /* ---- the command ---- */
 
-/* What a loop took by itself, without the start and the end of its process. In memory that the child shares. */
-static struct { _Atomic uint64_t ns, faults; } * loop;
+/* In memory that the child shares: what a loop took by itself, without the start and the end of its process, and why a
+ * command was not started. */
+static struct {
+  _Atomic uint64_t ns, faults;
+  _Atomic int not_started;
+} * shared;
 
 /* Several stretches add up, and processes. */
 static void begin_loop(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
-  loop->faults -= (uint64_t)used.ru_minflt;
-  loop->ns -= toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  shared->faults -= (uint64_t)used.ru_minflt;
+  shared->ns -= toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void end_loop(void) {
   struct rusage used;
-  loop->ns += toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  shared->ns += toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   getrusage(RUSAGE_SELF, &used);
-  loop->faults += (uint64_t)used.ru_minflt;
+  shared->faults += (uint64_t)used.ru_minflt;
 }
 
 static void make_calls(size_t calls) {
@@ -199,7 +202,7 @@ static int become(void *argument) {
     _exit(0);
   }
   execv(command->path, command->words);
-  not_started = errno;
+  shared->not_started = errno;
   _exit(NOT_STARTED);
 }
 
@@ -244,9 +247,9 @@ static const char *open_and_calibrate(void) {
   struct command command = {"-calls-50000", NULL};
   if (reason || !run_followed(&command, &shortest, &reason)) return reason;
   for (unsigned size = 0; size < SIZES; size++)
-    shortest.window_ns += (double)shortest.counts.calls[SYS_getppid][size].ns / CALLS_OF_LOOP;
-  shortest.counting_ns = (double)loop->ns / CALLS_OF_LOOP;
-  loop->ns = loop->faults = 0;
+    shortest.window_ns += (double)shortest.counts.calls[call_place(SYS_getppid)][size].ns / CALLS_OF_LOOP;
+  shortest.counting_ns = (double)shared->ns / CALLS_OF_LOOP;
+  shared->ns = shared->faults = 0;
   return NULL;
 }
 
@@ -378,7 +381,7 @@ static void put_events(FILE *to, const struct counts *counts) {
 
 static void put_answer(FILE *to, const char *reason, const struct answer *answer) {
   const struct rusage *used = &answer->used;
-  fprintf(to, "{\"reason\":\"%s\",\"error\":%d,\"status\":%d,\"wall_ns\":%" PRIu64, reason ? reason : "", not_started,
+  fprintf(to, "{\"reason\":\"%s\",\"error\":%d,\"status\":%d,\"wall_ns\":%" PRIu64, reason ? reason : "", shared->not_started,
           answer->status, answer->wall_ns);
   fprintf(to, ",\"user_ns\":%lld,\"system_ns\":%lld",
           used->ru_utime.tv_sec * 1000000000LL + used->ru_utime.tv_usec * 1000,
@@ -386,7 +389,7 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
   fprintf(to, ",\"minor_faults\":%ld,\"major_faults\":%ld,\"voluntary\":%ld,\"involuntary\":%ld", used->ru_minflt,
           used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw);
   if (*answer->errors) fprintf(to, ",\"stderr\":\"%s\"", answer->errors);
-  fprintf(to, ",\"loop_ns\":%" PRIu64 ",\"loop_faults\":%" PRIu64, loop->ns, loop->faults);
+  fprintf(to, ",\"loop_ns\":%" PRIu64 ",\"loop_faults\":%" PRIu64, shared->ns, shared->faults);
   fprintf(to, ",\"window_ns\":%.3f,\"counting_ns\":%.3f", answer->window_ns, answer->counting_ns);
   put_calls(to, &answer->counts);
   put_events(to, &answer->counts);
@@ -406,8 +409,8 @@ int main(int count, char **words) {
   if (count < 5) return 2;
   FILE *to = answer_to(atoi(words[2]));
   if (!to) return 2;
-  loop = mmap(NULL, sizeof *loop, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (loop == MAP_FAILED) return 2;
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
   signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, whose end is waited for */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -80,27 +80,23 @@ static bool is_32_bit(uint32_t architecture) {
 }
 
 /* The bytes that a call asks for; 0 where it transfers none. What it returns is not seen. */
-static uint64_t asked_bytes(const struct seccomp_data *call) {
-  switch (call->nr) {
-    case SYS_read:
-    case SYS_write:
-    case SYS_pread64:
-    case SYS_pwrite64:
-    case SYS_sendto:
-    case SYS_recvfrom: return call->args[2];
-    default: return 0;
-  }
+static uint64_t asked_bytes(const struct seccomp_data *call, const char *name) {
+  static const char *const transfers[] = {"read", "write", "pread64", "pwrite64", "sendto", "recvfrom"};
+  for (size_t i = 0; name && i < sizeof transfers / sizeof transfers[0]; i++)
+    if (strcmp(name, transfers[i]) == 0) return call->args[2];
+  return 0;
 }
 
 static void count(const struct seccomp_data *call, struct counts *counts) {
   static const uint64_t below[] = {1, 64, 4096, 65536};
   const bool is_32 = is_32_bit(call->arch);
-  const unsigned number = ((unsigned)call->nr & (CALLS_OF_ABI - 1)) + (is_32 ? CALLS_OF_ABI : 0);
-  const uint64_t bytes = is_32 ? 0 : asked_bytes(call);
+  const unsigned number = call_place((unsigned)call->nr);
+  const uint64_t bytes = asked_bytes(call, call_name(number, is_32));
+  struct call_count *sizes = counts->calls[number + (is_32 ? CALLS_OF_ABI : 0)];
   unsigned size = NO_BYTES;
   while (size < LARGE && bytes >= below[size]) size++;
-  counts->calls[number][size].count++;
-  counts->calls[number][size].bytes += bytes;
+  sizes[size].count++;
+  sizes[size].bytes += bytes;
 }
 
 void notified_serve(pid_t child, struct counts *counts) {

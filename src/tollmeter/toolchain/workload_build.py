@@ -94,20 +94,40 @@ def bill_runner(root: Path, abi: Abi) -> Path:
     return _program(root, abi, "bill-runner", sources, _call_names)
 
 
-_SYSTEM_CALL = re.compile(r"^#define __NR_([a-z0-9_]+) (\d+)$", re.MULTILINE)
+_SYSTEM_CALL = re.compile(r"^#define __NR_([a-z0-9_]+) ", re.MULTILINE)
+_NUMBERED = re.compile(r"^CALL ([a-z0-9_]+) = ([0-9a-fx+() ]+)$", re.MULTILINE)
+_X32_BIT, _OF_X32 = 0x40000000, 512
+"""Numbers of x32 have the bit. Those below are x86-64's."""
 
 
 def _call_names(compiler: str, abi: Abi, folder: Path) -> None:
-    """Writes call_names.h: the names of system calls by number, as the kernel's headers define them; of the 32-bit ABI
-    that an x86-64 kernel serves too."""
-    tables = []
-    for name, header in (("names", "asm/unistd.h"), ("names_32", "asm/unistd_32.h")):
-        source = f"#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
-        words = [*compiler.split(), *abi.flags, "-E", "-dM", "-x", "c", "-"]
+    """Writes call_names.h: the names of system calls by number, as the kernel's headers define them; of x32 and of the
+    32-bit ABI that an x86-64 kernel serves too."""
+    words = [*compiler.split(), *abi.flags]
+    of_x32 = _names_in([*words, f"-D__X32_SYSCALL_BIT={_X32_BIT:#x}"], "asm/unistd_x32.h")
+    own = {number: name for number, name in of_x32.items() if number >= _X32_BIT + _OF_X32}
+    tables = {"names": _names_in(words, "asm/unistd.h") | own, "names_32": _names_in(words, "asm/unistd_32.h")}
+    text = ""
+    for name, calls in tables.items():
+        entries = (f'[{number % _X32_BIT}] = "{call}",\n' for number, call in calls.items())
+        text += f"static const char *const {name}[CALLS_OF_ABI] = {{\n[0] = 0,\n{''.join(entries)}}};\n"
+    (folder / "call_names.h").write_text(text, encoding="utf-8")
+
+
+def _names_in(compiler: Sequence[str], header: str) -> dict[int, str]:
+    """Returns the system calls that a header defines; none if it does not exist. A number may be a sum, or that of
+    another macro."""
+
+    def preprocessed(source: str, option: str) -> str:
+        words = [*compiler, "-E", option, "-x", "c", "-"]
         done = commands.run("checkout", words, input=source, capture_output=True, text=True, timeout=_BUILD_S)
-        entries = (f'[{number}] = "{call}",\n' for call, number in _SYSTEM_CALL.findall(done.stdout))
-        tables.append(f"static const char *const {name}[CALLS_OF_ABI] = {{\n[0] = 0,\n{''.join(entries)}}};\n")
-    (folder / "call_names.h").write_text("".join(tables), encoding="utf-8")
+        return str(done.stdout)
+
+    source = f"#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
+    names = _SYSTEM_CALL.findall(preprocessed(source, "-dM"))
+    asked = "".join(f"CALL {name} = __NR_{name}\n" for name in names)
+    numbered = _NUMBERED.findall(preprocessed(source + asked, "-P"))
+    return {sum(int(part.strip("() "), 0) for part in number.split("+")): name for name, number in numbered}
 
 
 def _program(
