@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tollmeter.bill.billed import billed, here
+from tollmeter.bill.items import Bill
 from tollmeter.root import ROOT
 from tollmeter.targets.timer import Words
 
@@ -33,6 +34,7 @@ def main(turns: int) -> None:
             for one, other, times in PAIRS:
                 both = [Words(program, (program, mode, str(times))) for mode in (one, other)]
                 first, second = billed(here(), both, BUDGET_S)
+                assert isinstance(first.bill, Bill)
                 predicted = first.savings[0].ns / 1e6 if first.savings else 0.0
                 total = sum(item.ns or 0.0 for item in first.bill.items) / first.bill.cpu.value
                 saved = second.saved

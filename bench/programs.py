@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.bill.billed import billed, here
+from tollmeter.bill.items import Bill
 from tollmeter.root import ROOT
 from tollmeter.targets.timer import Words
 
@@ -69,6 +70,7 @@ def profiled(words: tuple[str, ...], folder: Path) -> tuple[int, int]:
 def line_of(program: Program, folder: Path) -> str:
     words = Words(shutil.which(program.words[0]) or program.words[0], program.words)
     (made,) = billed(here(), [words], BUDGET_S)
+    assert isinstance(made.bill, Bill)
     cpu_ns = made.bill.cpu.value
     inside = total = runs = 0
     while runs < MOST_PROFILES and total < LEAST_SAMPLES:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from tollmeter.bill.billed import Billed, middle_first
 from tollmeter.bill.calibration import Calibration
-from tollmeter.bill.crossings import CallCount, Crossings, Way
-from tollmeter.bill.items import Bill, bill
+from tollmeter.bill.crossings import CallCount, Crossings, Way, without_loader
+from tollmeter.bill.items import Bill, bill, counts
 from tollmeter.bill.printed import blocks
 from tollmeter.bill.savings import savings
 from tollmeter.report.tables import Table
@@ -29,6 +29,10 @@ def call(
         number=0, is_32=False, name=name, size=size, count=count, ns=int(count * each_ns), bytes=count * each_bytes,
         errors=0, repeats=repeats, switched=switched,
     )  # fmt: skip
+
+
+def of_32(each: CallCount) -> CallCount:
+    return replace(each, is_32=True)
 
 
 def crossed(calls: Sequence[CallCount], cpu_ms: float = 100.0, **events: int) -> Crossings:
@@ -51,6 +55,55 @@ def test_a_window_is_calibrated_by_the_shortest_call() -> None:
     made = billed(crossed([call("read", 1000, 350.0, each_bytes=1, size=1)]))
     assert item_ns(made, "read") == pytest.approx(300_000)
     assert next(item.boundary_ns for item in made.items if item.name == "read") == pytest.approx(100_000)
+
+
+BY_32 = replace(CALIBRATION, toll_32_ns=130.0, window_32_ns=120.0, counted_32_ns=400.0, added_call_ns=300.0)
+
+
+def test_a_call_of_the_32_bit_abi_is_calibrated_by_its_own_entry() -> None:
+    """Its window of 350 ns contains 120 of getppid's, which costs 130. Counting adds 270 to it, and 300 to others."""
+    counted = crossed([of_32(call("read", 1000, 350.0)), call("read", 1000, 350.0)])
+    made = bill("program", [counted] * 3, counted, BY_32, way="kernel")
+    assert item_ns(made, "read (32 bit)") == pytest.approx(360_000)
+    assert item_ns(made, "read") == pytest.approx(300_000)
+    assert [item.boundary_ns for item in made.items[:2]] == [pytest.approx(130_000), pytest.approx(100_000)]
+    assert BY_32.counting_ns(counted) == pytest.approx(1000 * 270 + 1000 * 300)
+
+
+def test_without_a_program_of_the_32_bit_abi_the_other_entry_is_used_and_said() -> None:
+    counted = crossed([of_32(call("read", 1000, 350.0))])
+    made = billed(counted)
+    assert item_ns(made, "read (32 bit)") == pytest.approx(300_000)
+    assert any("no program of it can be built" in block for block in blocks([Billed(made)]) if isinstance(block, str))
+
+
+def test_a_rule_knows_the_names_of_the_32_bit_abi() -> None:
+    counted = crossed([of_32(call("_llseek", 50_000, 220.0)), of_32(call("read", 50_000, 1050.0, size=4))])
+    (saving,) = savings(bill("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
+    assert "pread" in saving.what and saving.ns == pytest.approx(50_000 * 230)
+
+
+def test_a_repeat_of_one_abi_is_not_priced_as_the_other() -> None:
+    counted = crossed([of_32(call("statx", 10_000, 990.0, repeats=9_000)), call("statx", 20_000, 2050.0)])
+    (saving,) = savings(bill("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
+    assert saving.ns == pytest.approx(9_000 * 1000) and "statx (32 bit)" in saving.what
+
+
+def test_a_bill_without_times_has_counts_and_sizes_and_repeats() -> None:
+    counted = crossed([call("write", 10, 350.0, each_bytes=3), call("stat", 50, 10.0, repeats=49)], store_faults=2)
+    made = counts("program", counted, way="kernel", why="", untimed="no clock")
+    assert [(item.name, item.count, item.ns, item.bytes) for item in made.items] == [
+        ("stat", 50, None, None), ("write", 10, None, 30), ("first store to a page", 2, None, None),
+    ]  # fmt: skip
+    head, table, *sentences = blocks([Billed(made, counted=(counted,))])
+    assert head == "60 system calls · not timed: no clock" and isinstance(table, Table)
+    assert [str(cell) for cell in table.rows[1].cells] == ["write", "10", "3 B"]
+    assert any("again in 49 of 50 calls" in f"{sentence}" for sentence in sentences)
+
+
+def test_the_calls_of_the_loader_are_not_the_program_s() -> None:
+    counted = without_loader(crossed([call("read", 10, 1.0), call("rt_sigreturn", 11, 1.0)], signals=12))
+    assert [one.name for one in counted.calls] == ["read"] and counted.events["signals"] == 1
 
 
 def test_a_call_that_waits_costs_what_a_switch_costs_outside_of_its_window() -> None:
@@ -175,6 +228,6 @@ def test_no_saving_is_made_up(calls: list[CallCount]) -> None:
 def test_what_stops_a_better_way_is_printed() -> None:
     counted = crossed([call("read", 10, 0.0)])
     made = bill("program", [counted] * 3, counted, CALIBRATION, way="notified", why="BPF is not permitted")
-    shown = [block for block in blocks([Billed(made, ())]) if isinstance(block, str)]
+    shown = [block for block in blocks([Billed(made)]) if isinstance(block, str)]
     assert any("BPF is not permitted" in sentence for sentence in shown)
-    assert any(isinstance(block, Table) for block in blocks([Billed(made, ())]))
+    assert any(isinstance(block, Table) for block in blocks([Billed(made)]))

@@ -4,40 +4,58 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
 from tollmeter.bill.calibration import Calibration, calibrated, combined
-from tollmeter.bill.crossings import WAYS, Crossings, Here, Runner, There, Way, crossings, of_process
-from tollmeter.bill.items import Bill, bill, estimated, items
+from tollmeter.bill.crossings import (
+    LOADED,
+    WAYS,
+    Crossings,
+    Here,
+    InGuest,
+    Runner,
+    There,
+    Way,
+    crossings,
+    of_process,
+    without_loader,
+)
+from tollmeter.bill.items import Bill, Counts, bill, counts, estimated, items
 from tollmeter.bill.savings import Saving, savings
 from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Record
+from tollmeter.targets.boards import board_of
+from tollmeter.targets.local import X32_LOADER, is_loaded
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words
 from tollmeter.targets.ways import LOCAL
-from tollmeter.toolchain.abis import find, for_cpu
+from tollmeter.toolchain.abis import find, for_cpu, make_beside, open_here
 from tollmeter.toolchain.workload_build import bill_runner
 
 LEAST_RUNS, MOST_RUNS = 3, 20
 _COUNTED_RUNS, _LONG_NS = 5, 2_000_000_000
 """A command of more than so much wall time is counted once."""
 BUDGET_S = 10.0
+_BITS_32 = 32
 
 
 class Billed(Record, frozen=True):
     """A command's bill and possible savings, with their data. clean: runs without counting; counted: counted runs, the
     one that the bill shows first; trials: calibrations. saved: CPU time in ns by which the first command exceeds
-    this one, from interleaved runs; None for the first."""
+    this one, from interleaved runs; None for the first, and without times."""
 
-    bill: Bill
-    savings: tuple[Saving, ...]
+    bill: Bill | Counts
+    savings: tuple[Saving, ...] = ()
     clean: tuple[Crossings, ...] = ()
     counted: tuple[Crossings, ...] = ()
     trials: tuple[Calibration, ...] = ()
@@ -50,14 +68,42 @@ def billed(
     """Returns a bill for each command. ways: methods of counting, the best first. Raises Failure: 1 if a command fails,
     5 if no command can be started."""
     way, why, first = _first_counted(runner, several, ways)
+    is_timed = [not runner.untimed(words) for words in several]
+    own = [*zip(compress(several, is_timed), compress(first, is_timed), strict=True)]
+    timed = iter(_timed(runner, own, budget_s, way=way, why=why))
+    return tuple(
+        next(timed) if is_own else _untimed(runner, way, why, words, crossed)
+        for words, crossed, is_own in zip(several, first, is_timed, strict=True)
+    )
+
+
+def _untimed(runner: Runner, way: Way, why: str, words: Words, crossed: Crossings) -> Billed:
+    """Returns a bill of counts, which are exact in one run. Raises Failure (1) if the command fails."""
+    name, reason = " ".join(words.words), runner.untimed(words)
+    if failure := crossed.failure:
+        hint = " (a guest has no libraries: it has to be linked statically)" if crossed.error == errno.ENOENT else ""
+        raise Failure(f"{name} failed: {crossings(runner, 'usage', words).failure or failure}{hint}", 1)
+    crossed = without_loader(crossed) if reason == LOADED else crossed
+    return Billed(counts(name, crossed, way=way, why=why, untimed=reason), counted=(crossed,))
+
+
+def _timed(
+    runner: Runner, own: Sequence[tuple[Words, Crossings]], budget_s: float, *, way: Way, why: str
+) -> list[Billed]:
+    """Returns bills with times. own: each command, and a counted run of it."""
+    if not own:
+        return []
+    several, first = zip(*own, strict=True)
     is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
     counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
+    program_32 = _program_32(runner) if any(call.is_32 for crossed in first for call in crossed.calls) else ""
     trials: list[Calibration] = []
 
     def count(turn: int) -> None:
         """Makes a calibration and counted runs in the round of clean runs, since the core's state changes with time."""
         if turn <= _COUNTED_RUNS:
-            trials.append(calibrated(runner, way, forks=any(crossed.events.get("forks") for crossed in first)))
+            forks = any(crossed.events.get("forks") for crossed in first)
+            trials.append(calibrated(runner, way, forks=forks, program_32=program_32))
             for words, of_command in () if is_once else zip(several, counted, strict=True):
                 of_command.append(crossings(runner, way, words))
 
@@ -68,9 +114,19 @@ def billed(
         by_round = middle_first(runs, crossed, calibration, way)
         one = bill(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
         saved = _saved(clean[0], runs) if made else None
-        counts, scaled = zip(*by_round, strict=True)
-        made.append(Billed(one, savings(one, counts[0]), tuple(runs), counts, scaled, saved))
-    return tuple(made)
+        counts_of_rounds, scaled = zip(*by_round, strict=True)
+        made.append(Billed(one, savings(one, counts_of_rounds[0]), tuple(runs), counts_of_rounds, scaled, saved))
+    return made
+
+
+def _program_32(runner: Runner) -> str:
+    """Returns the path of the process that counts as a program of the 32-bit ABI of the same kernel, where the commands
+    are; empty if it cannot be built here."""
+    abis = for_cpu(find(places.ROOT).abis.values(), runner.machine)
+    for abi in (abi for abi in abis if abi.elf.get("class") == _BITS_32):
+        with contextlib.suppress(Failure):
+            return runner.place(bill_runner(places.ROOT, abi))
+    return ""
 
 
 def middle_first(
@@ -107,17 +163,29 @@ def billed_process(process: int, seconds: float) -> Billed:
 
 
 @contextlib.contextmanager
-def runner_of(target: str) -> Iterator[Runner]:
-    """Yields the runner. target: local, or ssh:HOST. Raises Failure: 2 for another target, 5 if no process can be
-    started."""
+def runner_of(target: str, several: Sequence[Words]) -> Iterator[Runner]:
+    """Yields the runner of commands. target: local, ssh:HOST, or guest:BOARD. Raises Failure: 2 for another target, 5
+    if no process can be started."""
     kind, _, host = target.partition(":")
     if target == LOCAL:
+        if any(is_loaded(words.path) for words in several):
+            make_beside(places.ROOT, X32_LOADER)
         yield here()
     elif kind == "ssh":
-        with contextlib.closing(Ssh(host)) as machine:
-            yield there(machine)
+        with contextlib.closing(Ssh(host)) as there:
+            yield There(there, _runner_for(there.architecture(), there.name))
+    elif kind == "guest":
+        with contextlib.closing(open_here(places.ROOT, target)) as guest:
+            assert isinstance(guest, Guest)
+            board = board_of(target)
+            machine = board.cpu or find(places.ROOT).abis[board.abi].runs_on[0]
+            path = _runner_for(machine, target)
+            guest.prepare([f"{path}", *(words.path for words in several)])
+            yield InGuest(guest, path, machine)
     else:
-        raise Failure(f"a bill is of commands on this machine or on ssh:HOST, and {target} starts probes alone")
+        raise Failure(
+            f"a bill is of commands on this machine, ssh:HOST or guest:BOARD, and {target} starts probes alone"
+        )
 
 
 def here() -> Here:
@@ -125,16 +193,16 @@ def here() -> Here:
     return Here(bill_runner(places.ROOT, find(places.ROOT).abis[catalog.abis[0]]))
 
 
-def there(host: Ssh) -> There:
-    """Returns a runner with the first ABI of the host's CPU that can be built here. Raises Failure (5) if there is
+def _runner_for(machine: str, where: str) -> Path:
+    """Returns the process that counts, of the first ABI of a CPU that can be built here. Raises Failure (5) if there is
     none."""
-    machine, why = host.architecture(), ""
+    why = ""
     for abi in for_cpu(find(places.ROOT).abis.values(), machine):
         try:
-            return There(host, bill_runner(places.ROOT, abi))
+            return bill_runner(places.ROOT, abi)
         except Failure as failure:
             why = why or f": {failure.sentence}"
-    raise Failure(f"the process that counts is built for no ABI of {machine or host.name}{why}", 5)
+    raise Failure(f"the process that counts is built for no ABI of {machine or where}{why}", 5)
 
 
 def _clean_runs(

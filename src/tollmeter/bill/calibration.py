@@ -4,21 +4,25 @@ counting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 import msgspec
 
-from tollmeter.bill.crossings import Crossings, Runner, Way, crossings
+from tollmeter.bill.crossings import CallCount, Crossings, Runner, Way, crossings
 from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
 _CALLS, _PAGES, _SPAWNS, _ROUNDS, _ASKS = 200_000, 4_096, 50, 4_000, 20_000
+_OF_32 = "toll_32_ns", "window_32_ns", "counted_32_ns"
 WAYS_OF_LOOPS: tuple[Way, Way] = "kernel", "usage"
 _TIMES = 3
 """Measurements of a switch in a trial: a core that is contended in one of its two loops makes it half or twice."""
 FORKS = ("fork", "clone", "clone3")
-ASKS = frozenset({"stat", "lstat", "access", "readlink", "statx", "newfstatat", "faccessat", "readlinkat"})
+ASKS = frozenset(
+    {"stat", "lstat", "access", "readlink", "statx", "newfstatat", "faccessat", "readlinkat", "stat64", "lstat64",
+     "fstatat64"}
+)  # fmt: skip
 """Calls whose path is looked up (probes/runtime/crossings/kernel.c)."""
 
 
@@ -31,7 +35,9 @@ class Calibration(Record, frozen=True):
     of the FPU, or the whole of a switch on the way back from a call; window_ns: window of getppid; fault_ns: window of
     a fault of store_ns, 0 if the kernel does not time faults; added_call_ns, added_ask_ns, added_switch_ns,
     added_fault_ns: CPU time that counting adds to a call, beyond that to a question about a path, to a switch and to a
-    page fault; scale: factor of a window for the usual state of the core."""
+    page fault; toll_32_ns, window_32_ns, counted_32_ns: getppid by the 32-bit ABI of the same kernel, which enters it
+    in another way: without counting, its window, and with counting; 0 if no such call is billed or no program of that
+    ABI can be built; scale: factor of a window for the usual state of the core."""
 
     toll_ns: float
     store_ns: float
@@ -46,14 +52,28 @@ class Calibration(Record, frozen=True):
     added_ask_ns: float = 0.0
     added_switch_ns: float = 0.0
     added_fault_ns: float = 0.0
+    toll_32_ns: float = 0.0
+    window_32_ns: float = 0.0
+    counted_32_ns: float = 0.0
     scale: float = 1.0
 
-    def cost_ns(self, count: int, windows_ns: float, switched: int = 0) -> float:
+    def cost_ns(self, calls: Iterable[CallCount]) -> float:
         """Returns the cost of calls without the cost of counting, from the sum of their windows. Both ends of a window
         lie inside the tracepoints: the window of getppid shows how much of the entry they miss and how much of the
-        counting they contain. switched: as in CallCount."""
-        windows_ns += switched * self.switch_ns
-        return max(0.0, self.scale * windows_ns + count * (self.toll_ns - self.window_ns))
+        counting they contain."""
+        return max(0.0, sum(self._signed_cost_ns(call) for call in calls))
+
+    def _signed_cost_ns(self, call: CallCount) -> float:
+        window_ns = self.window_32_ns if self._has_own_entry(call) else self.window_ns
+        inside_ns = self.scale * (call.ns + call.switched * self.switch_ns)
+        return inside_ns - call.count * window_ns + self.boundary_ns([call])
+
+    def boundary_ns(self, calls: Iterable[CallCount]) -> float:
+        """Returns the part of their cost that the shortest call of their ABI has too."""
+        return sum(call.count * (self.toll_32_ns if self._has_own_entry(call) else self.toll_ns) for call in calls)
+
+    def _has_own_entry(self, call: CallCount) -> bool:
+        return call.is_32 and self.toll_32_ns > 0
 
     def faults_ns(self, count: int, windows_ns: float) -> float:
         """Returns the cost of page faults without the cost of counting, from the sum of their windows. These begin
@@ -62,15 +82,14 @@ class Calibration(Record, frozen=True):
 
     def counting_ns(self, counted: Crossings) -> float:
         """Returns the CPU time that counting added to a run."""
+        added_32_ns = max(0.0, self.counted_32_ns - self.toll_32_ns)
+        of_calls_ns = sum(
+            call.count * (added_32_ns if self._has_own_entry(call) else self.added_call_ns) for call in counted.calls
+        )
         asks = sum(call.count for call in counted.calls if call.name in ASKS)
         faults = sum(number for name, number in counted.events.items() if name.endswith("_faults"))
         switches = counted.voluntary + counted.involuntary
-        return (
-            counted.count * self.added_call_ns
-            + asks * self.added_ask_ns
-            + switches * self.added_switch_ns
-            + faults * self.added_fault_ns
-        )
+        return of_calls_ns + asks * self.added_ask_ns + switches * self.added_switch_ns + faults * self.added_fault_ns
 
 
 def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
@@ -78,17 +97,22 @@ def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Cal
     their difference is small; the median of all other values, since they are prices in the usual state of the core."""
     names = Calibration.__struct_fields__
     middle = {name: median(getattr(each, name) for each in trials) for name in names}
-    toll_ns, window_ns = min(each.toll_ns for each in trials), min(each.window_ns for each in counted)
-    added_ns = max(0.0, min(each.counting_ns for each in counted) - toll_ns)
-    least = {"toll_ns": toll_ns, "window_ns": window_ns, "added_call_ns": added_ns}
+    least = {name: min(getattr(each, name) for each in trials) for name in ("toll_ns", *_OF_32)}
+    least["window_ns"] = min(each.window_ns for each in counted)
+    least["added_call_ns"] = max(0.0, min(each.counting_ns for each in counted) - least["toll_ns"])
     return msgspec.convert({**middle, **least}, Calibration)
 
 
-def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
-    """One short trial. forks: whether processes are started. Raises Failure as `crossings`."""
+def calibrated(runner: Runner, way: Way, *, forks: bool = True, program_32: str = "") -> Calibration:
+    """One short trial. forks: whether processes are started. program_32: the process that counts as a program of the
+    32-bit ABI, where the commands are; empty if not needed. Raises Failure as `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
     prices = Calibration(toll_ns, *(of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults))
+    if program_32:
+        prices = msgspec.structs.replace(
+            prices, **dict(zip(_OF_32, _entry_of_32(runner, way, program_32), strict=True))
+        )
     if way != "kernel":
         return prices
     trial = _with_counting(runner, prices)
@@ -98,6 +122,25 @@ def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
     spawn_ns, copied_ns = _window(spawns, "vfork"), _window(copies, *FORKS)
     given_back = (_window(copies, "exit_group") - _window(spawns, "exit_group")) / max(1.0, copied_ns - spawn_ns)
     return msgspec.structs.replace(trial, spawn_ns=spawn_ns, given_back=max(0.0, given_back))
+
+
+def _entry_of_32(runner: Runner, way: Way, program: str) -> tuple[float, float, float]:
+    """Returns the time of getppid by the 32-bit ABI without counting, its window, and its time with counting, both 0
+    if calls are not timed. The time of a program that makes one call is that of its start."""
+
+    def run(way: Way, calls: int) -> Crossings:
+        return crossings(runner, way, Words(program, (program, "usage", "1", f"-calls-{calls}", "calls")))
+
+    def each_ns(many: Crossings, one: Crossings) -> float:
+        return max(1.0, (many.cpu_ns - one.cpu_ns) / (_CALLS - 1))
+
+    toll_ns = each_ns(run("usage", _CALLS), run("usage", 1))
+    if way != "kernel":
+        return toll_ns, 0.0, 0.0
+    many = run(way, _CALLS)
+    shortest = [call for call in many.calls if call.is_32 and call.name == "getppid"]
+    window_ns = sum(call.ns for call in shortest) / max(1, sum(call.count for call in shortest))
+    return toll_ns, window_ns, each_ns(many, run(way, 1))
 
 
 def _with_counting(runner: Runner, prices: Calibration) -> Calibration:
@@ -123,8 +166,7 @@ def _switch(runner: Runner, toll_ns: float) -> tuple[float, float]:
     counted, clean = (_loop(runner, way, "switches", _ROUNDS) for way in WAYS_OF_LOOPS)
     own = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
     calls = [call for call in counted.calls if call.name in ("read", "write")]
-    known_ns = own.cost_ns(sum(call.count for call in calls), sum(call.ns for call in calls))
-    switched = sum(call.switched for call in calls)
+    known_ns, switched = own.cost_ns(calls), sum(call.switched for call in calls)
     of_calls_ns = counted.count * max(0.0, counted.counting_ns - toll_ns)
     added_ns = counted.loop_ns - clean.loop_ns - of_calls_ns
     switches = counted.voluntary + counted.involuntary

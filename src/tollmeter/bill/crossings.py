@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command once and counts its crossings, by the program probes/runtime/crossings/, on this machine or on
-a host."""
+"""Runs a command once and counts its crossings, by the program probes/runtime/crossings/, on this machine, on a host or
+in a guest."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Failure, Record
+from tollmeter.targets.local import is_loaded, native_command
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words, why_failed
 
@@ -84,9 +87,26 @@ class Crossings(Record, frozen=True):
 class Runner(Protocol):
     """Starts the process that counts, where the commands are."""
 
+    @property
+    def machine(self) -> str:
+        """Returns the architecture by `uname -m`."""
+
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         """Returns the output of one run. words: the path that is executed, and the command's arguments. Raises
         Failure."""
+
+    def place(self, program: Path) -> str:
+        """Returns the path of a static program of this machine, there. Raises Failure."""
+
+    def untimed(self, words: Words, /) -> str:
+        """Returns why a command's time there is not its own; empty if it is."""
+
+
+LOADED = (
+    "our loader serves the calls of x32, which this kernel does not know. x32 enters the kernel as x86-64 does, and a "
+    "call takes as long"
+)
+EMULATED = "the guest's clock is the emulator's"
 
 
 class Here(NamedTuple):
@@ -94,11 +114,17 @@ class Here(NamedTuple):
 
     path: Path
 
+    @property
+    def machine(self) -> str:
+        return platform.machine()
+
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         ours, theirs = os.pipe()
+        command = native_command(words[0])
+        started = [command[0], *command, *words[2:]] if is_loaded(words[0]) else words
         with open(ours, "rb") as answers:  # noqa: PTH123  a descriptor
             try:
-                process = commands.start("typed", [self.path, way, str(theirs), *words], pass_fds=[theirs])
+                process = commands.start("typed", [self.path, way, str(theirs), *started], pass_fds=[theirs])
             except OSError as error:
                 raise Failure(f"the command cannot be passed on: {error.strerror}", 2) from error
             finally:
@@ -109,12 +135,22 @@ class Here(NamedTuple):
                 process.kill()
                 process.wait()
 
+    def place(self, program: Path) -> str:
+        return f"{program}"
+
+    def untimed(self, words: Words) -> str:
+        return LOADED if is_loaded(words.path) else ""
+
 
 class There(NamedTuple):
     """A runner on a host, to which the executable is copied, in the user's folder and with the user's environment."""
 
     host: Ssh
     path: Path
+
+    @property
+    def machine(self) -> str:
+        return self.host.architecture()
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         path, *own = words
@@ -124,7 +160,39 @@ class There(NamedTuple):
             raise Failure(f"{self.host.name} has no command {path!r}")
         return done.stdout
 
+    def place(self, program: Path) -> str:
+        return self.host.copy_of(f"{program}")
 
+    def untimed(self, _: Words) -> str:
+        return ""
+
+
+class InGuest(NamedTuple):
+    """A runner in a guest, into whose first file system the executable and the commands are packed."""
+
+    guest: Guest
+    path: Path
+    machine: str
+
+    def answer(self, way: str, words: Sequence[str]) -> bytes:
+        path, *own = words
+        try:
+            words = [way, "1", self.place(Path(path)), *own]
+            ended = self.guest.started(f"{self.path}", words, _A_DAY_S)
+        except OSError as error:
+            raise Failure(f"{self.guest.name} cannot start the command: {error.strerror}", 5) from error
+        if ended.limit:
+            raise Failure(f"{self.guest.name}: {ended.limit[1]}", 5)
+        return ended.output
+
+    def place(self, program: Path) -> str:
+        return self.guest.place_of(f"{program}")
+
+    def untimed(self, _: Words) -> str:
+        return EMULATED
+
+
+_A_DAY_S = 86_400.0
 _NOT_FOUND = 127
 # What `command -v` finds may be the shell's own, which no process can execute.
 _FIND = """name={name} found= IFS=:
@@ -140,6 +208,16 @@ esac
 def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
     """One run of a command. Its output is discarded. Raises Failure (5) if the runner ends without an answer."""
     return _read(runner.answer(way, [words.path, *words.words]))
+
+
+def without_loader(crossed: Crossings) -> Crossings:
+    """Returns the crossings without the signal by which each call reaches our loader, and the return from it."""
+    returns = sum(call.count for call in crossed.calls if call.name == "rt_sigreturn")
+    events = {**crossed.events}
+    if "signals" in events:
+        events["signals"] = max(0, events["signals"] - returns)
+    calls = tuple(call for call in crossed.calls if call.name != "rt_sigreturn")
+    return msgspec.structs.replace(crossed, calls=calls, events=events)
 
 
 def of_process(runner: Runner, process: int, seconds: float) -> Crossings:

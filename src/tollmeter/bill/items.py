@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+import msgspec
+
 from tollmeter.bill.calibration import Calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
@@ -26,6 +28,8 @@ FAULT_KINDS = {
 """By kind: its name, and where the kernel does not time faults its price, and on which side of the truth that is. A
 store may clear a huge page. A load may find no file, or few neighbours to map; a shared page may have no other user
 left, and then is not copied."""
+OF_32 = " (32 bit)"
+"""After the name of a call of the 32-bit ABI of the same kernel."""
 MAJOR, MINOR = "page fault from a disk", "page fault"
 CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
 """Events that the kernel accounts to runs without counting."""
@@ -48,6 +52,27 @@ class Bill(Record, frozen=True):
     kernel_ns: float
     capped: bool
     calibration: Calibration
+
+
+class Counts(Record, frozen=True):
+    """A bill without times. untimed: why there are none; the others as in `Bill`."""
+
+    command: str
+    way: Way
+    why: str
+    untimed: str
+    crossings: int
+    items: tuple[Charge, ...]
+    events: Mapping[str, int]
+
+
+def counts(command: str, counted: Crossings, *, way: Way, why: str, untimed: str) -> Counts:
+    """Returns a bill without times, the most frequent crossing first."""
+    made = [_count_of(name, calls, way) for name, calls in _by_name(counted).items()]
+    made += [Charge(name, counted.events.get(f"{kind}s", 0), None, 0.0) for kind, (name, *_) in FAULT_KINDS.items()]
+    shown = tuple(sorted((item for item in made if item.count), key=lambda item: -item.count))
+    events = {**counted.events, **{name: getattr(counted, name) for name in CLEAN_EVENTS}}
+    return Counts(command, way, why, untimed, counted.count, shown, events)
 
 
 def bill(
@@ -81,20 +106,31 @@ def estimated(values: Sequence[float]) -> Estimate:
 
 
 def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Iterator[Charge]:
+    for name, calls in _by_name(counted).items():
+        boundary = calibration.boundary_ns(calls)
+        spent = calibration.cost_ns(calls) if way == "kernel" else boundary
+        yield msgspec.structs.replace(
+            _count_of(name, calls, way), ns=spent, boundary_ns=min(boundary, spent),
+            bound="" if way == "kernel" else "at least",
+        )  # fmt: skip
+
+
+def _by_name(counted: Crossings) -> Mapping[str, Sequence[CallCount]]:
     by_name: dict[str, list[CallCount]] = defaultdict(list)
     for call in counted.calls:
-        name = call.name or f"call {call.number}"
-        by_name[f"{name} (32 bit)" if call.is_32 else name].append(call)
-    for name, calls in by_name.items():
-        count, windows = sum(call.count for call in calls), sum(call.ns for call in calls)
-        boundary = count * calibration.toll_ns
-        switched = sum(call.switched for call in calls)
-        spent = calibration.cost_ns(count, windows, switched) if way == "kernel" else boundary
-        known = sum(call.bytes for call in calls) if way == "kernel" and calls[0].name in TRANSFERS else None
-        yield Charge(
-            name, count, spent, min(boundary, spent), known, sum(call.errors for call in calls),
-            "" if way == "kernel" else "at least",
-        )  # fmt: skip
+        by_name[label(call)].append(call)
+    return by_name
+
+
+def label(call: CallCount) -> str:
+    """Returns the name of a call's item."""
+    return f"{call.name or f'call {call.number}'}{OF_32 if call.is_32 else ''}"
+
+
+def _count_of(name: str, calls: Sequence[CallCount], way: Way) -> Charge:
+    """Returns the charge for calls of one name without a time."""
+    moved = sum(call.bytes for call in calls) if way == "kernel" and calls[0].name in TRANSFERS else None
+    return Charge(name, sum(call.count for call in calls), None, 0.0, moved, sum(call.errors for call in calls))
 
 
 def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration) -> Iterator[Charge]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tollmeter.bill.billed import Billed
-from tollmeter.bill.items import Bill
+from tollmeter.bill.calibration import Calibration
+from tollmeter.bill.crossings import Crossings
+from tollmeter.bill.items import OF_32, Bill, Counts, label
 from tollmeter.bill.savings import Saving
 from tollmeter.experiment.precision import Estimate
-from tollmeter.report.bills import bill_table
+from tollmeter.report.bills import bill_table, count_table
 from tollmeter.report.numbers import count, duration, percent, plain, time
 from tollmeter.report.tables import Table
 
@@ -31,12 +33,31 @@ def blocks(several: Sequence[Billed]) -> Iterator[str | Table]:
         one = billed.bill
         if len(several) > 1:
             yield f"{place}  {one.command}"
+        if isinstance(one, Counts):
+            yield from _counts(one, billed.counted)
+            continue
         yield _headline(one)
         yield bill_table(one.items, one.cpu.value)
         yield from _notes(one)
         yield from _advice(billed.savings)
-        if billed.saved is not None:
-            yield checked(billed.saved, several[0].bill.cpu.value)
+        before = several[0].bill
+        if billed.saved is not None and isinstance(before, Bill):
+            yield checked(billed.saved, before.cpu.value)
+
+
+def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[str | Table]:
+    calls = f"{count(one.crossings)} system calls" if one.way != "usage" else _WAYS["usage"]
+    yield f"{calls} · not timed: {one.untimed}"
+    yield count_table(one.items)
+    yield from _besides(one)
+    for call in counted[0].calls:
+        if call.repeats:
+            yield (
+                f"{label(call)}: the same process asked the same about a path again in {count(call.repeats)} of "
+                f"{count(call.count)} calls."
+            )
+    if one.why:
+        yield f"A better way to count was not permitted: {one.why}."
 
 
 def _headline(bill: Bill) -> str:
@@ -56,10 +77,14 @@ def _share(ns: float, bill: Bill) -> float:
     return min(1.0, ns / bill.cpu.value)
 
 
-def _notes(bill: Bill) -> Iterator[str]:
+def _besides(bill: Bill | Counts) -> Iterator[str]:
     events = [f"{count(bill.events[name])} {words}" for name, words in _EVENTS.items() if bill.events.get(name)]
     if events:
         yield f"Besides: {', '.join(events)}."
+
+
+def _notes(bill: Bill) -> Iterator[str]:
+    yield from _besides(bill)
     how = _WAYS[bill.way]
     yield f"Calls were {how}." if bill.way != "usage" else f"{how[0].upper()}{how[1:]}."
     if bill.why:
@@ -70,6 +95,8 @@ def _notes(bill: Bill) -> Iterator[str]:
             f"boundary: share of a call that the shortest system call takes too ({time(bill.calibration.toll_ns).bare} "
             f"on this machine now). In all it is {boundary} of the CPU time: fewer, larger crossings save no more."
         )
+    if any(item.name.endswith(OF_32) for item in bill.items):
+        yield _of_32(bill.calibration)
     if any(item.bound for item in bill.items if "page" in item.name):
         prices = bill.calibration.store_ns, bill.calibration.load_ns, bill.calibration.copy_ns
         store, load, copy = (time(ns).bare for ns in prices)
@@ -79,6 +106,12 @@ def _notes(bill: Bill) -> Iterator[str]:
         )
     if bill.capped:
         yield "The items add up to more than the CPU time, and their sum is cut there: some overlap."
+
+
+def _of_32(by: Calibration) -> str:
+    if by.toll_32_ns:
+        return f"The shortest system call of the 32-bit ABI takes {time(by.toll_32_ns).bare}, by the entry of its vDSO."
+    return "Calls of the 32-bit ABI are calibrated by the other ABI's entry: no program of it can be built here."
 
 
 def _advice(several: Sequence[Saving]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.bill.billed import Billed
-from tollmeter.bill.items import items
+from tollmeter.bill.items import Bill, Counts, items
 from tollmeter.library import places
 from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.timed import base_of_commands
@@ -43,9 +43,10 @@ def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds:
     if target != LOCAL:
         machine, reading = machine_of(places.made_ready([], [target], ProbeRequest([])), [target])
         base = base._replace(machine=machine, clock=reading)
+    is_timed = any(isinstance(billed.bill, Bill) for billed in several)
     values = [visited for billed in several for visited in _values(billed)]
     probe = Probe(
-        probe=PROBE, question=_QUESTION, revision=1, metrics=METRICS,
+        probe=PROBE, question=_QUESTION, revision=1, metrics=METRICS if is_timed else METRICS[1:],
         parameters=(
             Parameter(name=COMMAND, kind="choice", summary="what is run", choices=_names(values, 0)),
             Parameter(name=ITEM, kind="choice", summary="kind of crossing", choices=_names(values, 1)),
@@ -76,6 +77,10 @@ def _names(values: Sequence[tuple[str, str, int, Gauges]], place: int) -> tuple[
 def _values(billed: Billed) -> Iterator[tuple[str, str, int, Gauges]]:
     """Yields command, item, number of the run, and its values."""
     one = billed.bill
+    if isinstance(one, Counts):
+        yield one.command, IN_ALL, 0, {"crossings": one.crossings}
+        yield from ((one.command, item.name, 0, {"crossings": item.count}) for item in one.items)
+        return
     for number, run in enumerate(billed.clean):
         yield one.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": one.crossings}
     yield one.command, TOLL, 0, {"cpu": one.calibration.toll_ns, "crossings": 1}

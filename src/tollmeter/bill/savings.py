@@ -13,7 +13,7 @@ import msgspec
 
 from tollmeter.bill.calibration import FORKS
 from tollmeter.bill.crossings import SIZES, Crossings
-from tollmeter.bill.items import READS, WRITES, Bill
+from tollmeter.bill.items import OF_32, READS, WRITES, Bill, label
 from tollmeter.model import Charge, Record
 
 PAGE = 4096
@@ -55,24 +55,32 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
         verb: sum(call.bytes for call in small if call.name in names)
         for verb, names in (("read", READS), ("write", WRITES))
     }
-    before, windows = sum(call.count for call in small), sum(call.ns for call in small)
+    before, by = sum(call.count for call in small), bill.calibration
     after = sum(ceil(moved / PAGE) for moved in of_verb.values())
     if before > after:
-        toll, gone = bill.calibration.toll_ns, before - after
-        switched = sum(call.switched for call in small)
-        each = bill.calibration.cost_ns(before, windows, switched) / before if windows else toll
+        toll, gone = by.boundary_ns(small) / before, before - after
+        each = by.cost_ns(small) / before if any(call.ns for call in small) else toll
         what = f"{' and '.join(verb for verb, moved in of_verb.items() if moved)} {PAGE >> 10} KiB at a time"
         text = f"({before:,} - {after:,}) x {each:.0f} ns, {toll:.0f} ns of it boundary"
         yield Saving(what, before, after, gone * each, gone * min(toll, each), text)
 
 
+_SAME = {"_llseek": "lseek", "mmap2": "mmap", "clock_gettime64": "clock_gettime", "futex_time64": "futex"}
+"""Calls that the 32-bit ABI has in place of others."""
+
+
 def _item(bill: Bill, *names: str) -> Charge | None:
-    """Returns the first of these items that was counted and has a time; else None."""
-    return next((item for item in bill.items if item.name in names and item.ns), None)
+    """Returns the most expensive of these items, by either ABI of the kernel, that has a time; else None."""
+    return next((item for item in bill.items if item.ns and _name(item) in names), None)
+
+
+def _name(item: Charge) -> str:
+    own = item.name.removesuffix(OF_32)
+    return own if own == item.name else _SAME.get(own, own)
 
 
 def _seek_and_read(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    seeks, transfers = _item(bill, "lseek"), sum(item.count for item in bill.items if item.name in ("read", "write"))
+    seeks, transfers = _item(bill, "lseek"), sum(item.count for item in bill.items if _name(item) in ("read", "write"))
     if seeks and seeks.count <= transfers:
         yield _gone(seeks, "pread or pwrite in place of lseek and read or write")
 
@@ -121,12 +129,12 @@ def _asked_again(bill: Bill, counted: Crossings) -> Iterator[Saving]:
     """Yields the saving for repeated questions of one process about a path. The answer may have changed between
     them."""
     for call in counted.calls:
-        item = _item(bill, call.name)
+        item = next((item for item in bill.items if item.ns and item.name == label(call)), None)
         if item and call.repeats:
             each = item.each_ns or 0.0
             ns, text = call.repeats * each, f"{call.repeats:,} of {call.count:,} x {each:.0f} ns, at most"
-            what = f"remember what {call.name} said of a path: the same process asks again"
-            least = call.repeats * min(each, bill.calibration.toll_ns)
+            what = f"remember what {item.name} said of a path: the same process asks again"
+            least = call.repeats * min(each, bill.calibration.boundary_ns([call]) / call.count)
             yield Saving(what, call.count, call.count - call.repeats, ns, least, text)
 
 

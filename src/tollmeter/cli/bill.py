@@ -30,7 +30,7 @@ def bill(
     for_: Annotated[str, typer.Option("--for", help="how long to count a running process")] = "10s",
     way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
     budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
-    target: Annotated[str, typer.Option(help="where the commands are: local, ssh:HOST")] = "local",
+    target: Annotated[str, typer.Option(help="where the commands run: local, ssh:HOST, guest:BOARD")] = "local",
     save: Annotated[Path | None, typer.Option(help="a new run folder, for show, report, compare, export")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
 ) -> None:
@@ -77,13 +77,13 @@ def _of_commands(command: list[str], try_: str, way: str, budget: str | None, ta
     typed = _several(command)
     if try_ and len(typed) > 1:
         raise Failure("--try is for one command: `toll bill --try 'B' -- A`, or `toll bill -- A -- B`")
-    if target == "local":
+    if not target.startswith("ssh:"):
         several = [words_of(shlex.join(words), NO_SHELL)[0] for words in typed]
     else:
         several = [Words(words[0], tuple(words)) for words in typed]
     several += [words_of(try_, None)[0]] if try_ else []
     ways = [one for one in WAYS if way in ("", one)]
-    with runner_of(target) as runner:
+    with runner_of(target, several) as runner:
         return billed(runner, several, seconds(budget) if budget else BUDGET_S, ways)
 
 

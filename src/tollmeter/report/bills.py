@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.005
 
 
 class SavedBill(NamedTuple):
-    """The bill of a command in a run folder: its CPU time in ns, and its charges."""
+    """The bill of a command in a run folder: its CPU time in ns, 0 for a bill without times, and its charges."""
 
     command: str
     cpu_ns: float
@@ -36,8 +36,8 @@ def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
     bills = []
     for command, items in by_command.items():
         cpu_ns, toll_ns = (items.pop(item, {}).get(BILLED, 0.0) for item in (IN_ALL, TOLL))
-        charges = sorted(_charges(items, toll_ns), key=lambda charge: -(charge.ns or 0.0))
-        bills += [SavedBill(command, cpu_ns, tuple(charges))] if cpu_ns else []
+        charges = sorted(_charges(items, toll_ns), key=lambda charge: (-(charge.ns or 0.0), -charge.count))
+        bills.append(SavedBill(command, cpu_ns, tuple(charges)))
     return bills
 
 
@@ -60,8 +60,8 @@ def bill_table(charges: Sequence[Charge], cpu_ns: float, title: str = "call") ->
         moved = str(size(charge.bytes / charge.count)) if charge.bytes else ""
         parts = percent(share(charge.ns)) if charge.ns is not None else "", boundary, moved
         bound = f"{charge.bound} " if charge.bound in ("at least", "at most") and charge.ns is not None else ""
-        failed = f"{count(charge.errors)} failed" if charge.errors else ""
-        return Line((charge.name, count(charge.count), each, time(charge.ns), *parts), f"{bound}{failed}".strip())
+        note = f"{bound}{_failed(charge)}".strip()
+        return Line((charge.name, count(charge.count), each, time(charge.ns), *parts), note)
 
     shown = [charge for charge in charges if share(charge.ns) >= _LEAST_SHARE or charge.ns is None][:_SHOWN]
     others = [charge for charge in charges if charge not in shown]
@@ -78,14 +78,32 @@ def bill_table(charges: Sequence[Charge], cpu_ns: float, title: str = "call") ->
     return Table(columns, lines)
 
 
+def count_table(charges: Sequence[Charge], title: str = "call") -> Table:
+    """Returns the table of a bill without times."""
+    others = charges[_SHOWN:]
+    lines = [
+        Line((each.name, count(each.count), str(size(each.bytes / each.count)) if each.bytes else ""), _failed(each))
+        for each in charges[:_SHOWN]
+    ]
+    lines += [Line((f"{len(others)} others", count(sum(each.count for each in others)), ""))] if others else []
+    return Table((Column(title), Column("count", right=True), Column("bytes each", right=True)), lines)
+
+
+def _failed(charge: Charge) -> str:
+    return f"{count(charge.errors)} failed" if charge.errors else ""
+
+
 def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]:
-    return [bill_table(one.charges, one.cpu_ns, one.command) for one in kept(rows, probes)]
+    return [
+        bill_table(one.charges, one.cpu_ns, one.command) if one.cpu_ns else count_table(one.charges, one.command)
+        for one in kept(rows, probes)
+    ]
 
 
 def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
     """Returns the CPU time of each command, and its most expensive charge; empty without a bill."""
     said = []
-    for one in kept(rows, probes):
+    for one in (one for one in kept(rows, probes) if one.cpu_ns):
         shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])
         said.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
     return f"{'; '.join(said)}." if said else ""

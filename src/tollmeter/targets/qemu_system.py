@@ -28,7 +28,7 @@ import msgspec
 from tollmeter import commands
 from tollmeter.extras import install_line
 from tollmeter.model import Failure, Visit
-from tollmeter.protocol import closed, refused, words
+from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets import debian_kernel
 from tollmeter.targets.asking import Asking, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.boards import board_of, clock_here
@@ -205,6 +205,20 @@ class Guest(Asking):
             # A guest that had too little time of the budget to boot is as a visit that passed its deadline.
             return refused(visit, revision, "timeout" if failure.exit_code == 1 else "infrastructure", failure.sentence)
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
+
+    def started(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
+        """Returns the end of a process, whose words have no blank. Raises OSError if the executable cannot be read or
+        started, Failure if there is no guest."""
+        for word in arguments:
+            if not word or re.search(r"\s", word):
+                raise Failure(f"the words of a command in a guest have no blank and are not empty: {clean(word)!r}")
+        return self._finish(executable, arguments, limit_s)
+
+    def place_of(self, executable: str) -> str:
+        """Returns the path of an executable in the guest, alone of its folder. Raises OSError if it cannot be read."""
+        Path(executable).stat()
+        self.prepare([executable])
+        return self._packed[executable]
 
     def _fitted(self, executable: str, visit: Visit) -> Visit:
         """Returns the visit for the guest's only CPU, which is one of this machine's under KVM."""

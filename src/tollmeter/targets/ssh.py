@@ -243,7 +243,7 @@ class Ssh(Asking):
     def serve(self, executable: str) -> commands.Popen[bytes]:
         """Starts a probe on the host as the other end of a network, while its standard input is open. It prints two
         lines: the host's address, and its ports. Raises Failure if it cannot be started."""
-        script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
+        script = _SERVE.format(there=shlex.quote(self.copy_of(executable)))
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
         command = self._connection.command(script)
         return commands.start("typed", command, env=self._connection.environment, start_new_session=True, **pipes)
@@ -251,7 +251,7 @@ class Ssh(Asking):
     def with_copy(self, executable: str, script: str) -> commands.CompletedProcess[bytes]:
         """Runs a script on the host, for at most a day; "$copy" is the executable's copy. Raises Failure if the host
         cannot be reached, or cannot run it."""
-        there = self._copy_of(executable)
+        there = self.copy_of(executable)
         text = _WITH_COPY.format(folder=shlex.quote(f"{Path(there).parent}"), there=shlex.quote(there), script=script)
         return self._connection.run(text, b"", _A_DAY_S)
 
@@ -283,7 +283,7 @@ class Ssh(Asking):
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
         """Returns the end of the process. Raises Failure if the host cannot be reached, written to, or cannot
         run it."""
-        there = self._copy_of(executable)
+        there = self.copy_of(executable)
         folder = Path(there).parent
         script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *arguments]))
         try:
@@ -307,7 +307,9 @@ class Ssh(Asking):
 
     # ---- what is over there ----------------------------------------------------------------------------------------
 
-    def _copy_of(self, executable: str) -> str:
+    def copy_of(self, executable: str) -> str:
+        """Returns the path of the executable's copy on the host. Raises Failure if the host cannot be reached, or
+        cannot run it."""
         if self._lost:
             raise self._lost
         if executable in self._foreign:

@@ -122,7 +122,8 @@ _BILL_TIPS = marks.tips(("label", "program"), ("part", "crossing"), ("said", "ta
 def bill(bench: Bench) -> Iterator[Chart]:
     """Yields a chart with a bar for each program, as long as its CPU time. If charges add up to more, they are
     shortened to it."""
-    bills, taken = kept(bench.rows, bench.results.probes), Counter[str]()
+    bills = [one for one in kept(bench.rows, bench.results.probes) if one.cpu_ns]
+    taken = Counter[str]()
     for one in bills:
         for charge in one.charges:
             taken[charge.name] += round(charge.ns or 0.0)
