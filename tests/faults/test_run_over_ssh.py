@@ -20,6 +20,8 @@ import pytest
 
 from support import target_stands
 from support.waiting import LONG_S, in_time
+from tollmeter.toolchain.abis import read_abis
+from tollmeter.toolchain.build import find_compiler
 
 PROBE = "kernel.loop"
 
@@ -207,6 +209,44 @@ def await_journal(path: Path) -> None:
     """Until some visits have been made."""
     begun = in_time(lambda: path.is_file() and path.read_bytes().count(b'"k":"end"') > 5)
     assert begun, "the run does not begin"
+
+
+def bill_by(person: Person, way: str, *command: str) -> dict[str, Any]:
+    """The bill of a command on the host. Skips the test where the system does not permit the way, with the reason."""
+    done = person.toll(
+        "bill", "--target", "ssh:board", "--budget", "1s", "--format", "json", "--way", way, "--", *command
+    )
+    if done.returncode == 5:
+        pytest.skip(done.stderr.strip())
+    assert (done.returncode, done.stderr) == (0, "")
+    (made,) = json.loads(done.stdout)
+    bill: dict[str, Any] = made["bill"]
+    return bill
+
+
+@pytest.mark.parametrize("way", ["kernel", "notified", "usage"])
+def test_a_bill_over_ssh_counts_in_each_way(person: Person, way: str) -> None:
+    bill = bill_by(person, way, "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000")
+    counts = {item["name"]: item["count"] for item in bill["items"]}
+    assert bill["way"] == way and bill["cpu"]["value"] > 0
+    assert "write" not in counts if way == "usage" else 3000 <= counts["write"] <= 3010
+    assert not person.left()
+
+
+def test_a_bill_over_ssh_is_calibrated_by_the_entry_of_a_program_of_32_bit(person: Person) -> None:
+    """That program is copied too, and removed."""
+    abi = read_abis(target_stands.ROOT / "abis")["ia32"]
+    compiler = find_compiler(abi)
+    if not isinstance(compiler, str):
+        pytest.skip("no compiler for ia32")
+    program = person.folder / "crossing"
+    source = Path(__file__).with_name("crossing.c")
+    words = [*compiler.split(), *abi.flags, "-O2", "-static", "-pthread", f"{source}", "-o", f"{program}"]
+    subprocess.run(words, check=True)
+    bill = bill_by(person, "kernel", f"{program}", "bytes", "3000")
+    assert {item["name"]: item["count"] for item in bill["items"]}["write (32 bit)"] == 3000
+    assert bill["calibration"]["toll_32_ns"] > 0
+    assert not person.left()
 
 
 def test_a_bill_is_of_the_commands_of_a_host(person: Person) -> None:

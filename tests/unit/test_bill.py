@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
 
-from tollmeter.bill.billed import Billed, middle_first
+from tollmeter.bill.billed import Billed, billed_process, middle_first
 from tollmeter.bill.calibration import Calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way, without_loader
 from tollmeter.bill.items import Bill, bill, counts
@@ -104,6 +105,20 @@ def test_a_bill_without_times_has_counts_and_sizes_and_repeats() -> None:
 def test_the_calls_of_the_loader_are_not_the_program_s() -> None:
     counted = without_loader(crossed([call("read", 10, 1.0), call("rt_sigreturn", 11, 1.0)], signals=12))
     assert [one.name for one in counted.calls] == ["read"] and counted.events["signals"] == 1
+
+
+def test_a_running_process_may_end_while_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "100"]) as running:
+
+        def ended(*_: object) -> Crossings:
+            running.kill()
+            running.wait()
+            return crossed([call("read", 10, 350.0)])
+
+        monkeypatch.setattr("tollmeter.bill.billed.here", lambda: None)
+        monkeypatch.setattr("tollmeter.bill.billed.of_process", ended)
+        monkeypatch.setattr("tollmeter.bill.billed.calibrated", lambda *_, **__: CALIBRATION)
+        assert billed_process(running.pid, 1.0).bill.command.endswith(f"(process {running.pid})")
 
 
 def test_a_call_that_waits_costs_what_a_switch_costs_outside_of_its_window() -> None:

@@ -96,7 +96,7 @@ def _timed(
     several, first = zip(*own, strict=True)
     is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
     counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
-    program_32 = _program_32(runner) if any(call.is_32 for crossed in first for call in crossed.calls) else ""
+    program_32 = _program_32(runner, first)
     trials: list[Calibration] = []
 
     def count(turn: int) -> None:
@@ -119,9 +119,11 @@ def _timed(
     return made
 
 
-def _program_32(runner: Runner) -> str:
+def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
     """Returns the path of the process that counts as a program of the 32-bit ABI of the same kernel, where the commands
-    are; empty if it cannot be built here."""
+    are; empty if no such call was counted, or it cannot be built here."""
+    if not any(call.is_32 for crossed in counted for call in crossed.calls):
+        return ""
     abis = for_cpu(find(places.ROOT).abis.values(), runner.machine)
     for abi in (abi for abi in abis if abi.elf.get("class") == _BITS_32):
         with contextlib.suppress(Failure):
@@ -147,17 +149,19 @@ def middle_first(
 def billed_process(process: int, seconds: float) -> Billed:
     """Returns the bill of a running process over a time in seconds. Raises Failure: 2 if the process does not exist, 5
     if the kernel does not permit BPF, the only method for a running process."""
-    if not Path(f"/proc/{process}").is_dir():
-        raise Failure(f"there is no process {process}")
+    try:  # before it is counted, since it may end then
+        name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise Failure(f"there is no process {process}") from error
     runner = here()
     crossed = of_process(runner, process, seconds)
     if crossed.reason:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
-    calibration = combined([calibrated(runner, "kernel")], [crossed])
+    trial = calibrated(runner, "kernel", program_32=_program_32(runner, [crossed]))
+    calibration = combined([trial], [crossed])
     # Its own time: it was never run without being counted.
     counting_ns = round(min(crossed.user_ns, calibration.counting_ns(crossed)))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
-    name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
     return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
 

@@ -257,7 +257,8 @@ class Ssh(Asking):
 
     def architecture(self) -> str:
         """Returns the host's architecture by `uname -m`. Raises Failure if it cannot be reached."""
-        return str(clean(self._connection.run("uname -m", b"", self.asking_s).stdout.decode(errors="replace"))).strip()
+        answer = self._connection.run("uname -m", b"", self.asking_s).stdout.decode(errors="replace")
+        return str(clean(answer.strip()))
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""
