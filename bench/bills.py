@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well `toll bill` predicts: programs that cross boundaries, each beside the same one changed as the bill advises.
 
-    .venv/bin/python bench/bills.py [TURNS]
+    .venv/bin/python bench/bills.py [TURNS [ABI]]
 
 Each line: the CPU time of the program, the sum of its items over it, what the bill predicts that the change saves, and
 what interleaved runs of both programs say it saves, with its interval."""
@@ -17,6 +17,8 @@ from tollmeter.bill.billed import billed, here
 from tollmeter.bill.items import Bill
 from tollmeter.root import ROOT
 from tollmeter.targets.timer import Words
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.build import compiler_of
 
 PAIRS = (
     ("bytes", "blocks", 200_000), ("forks", "vforks", 100), ("maps", "map_once", 20_000),
@@ -26,10 +28,13 @@ PAIRS = (
 BUDGET_S = 4.0
 
 
-def main(turns: int) -> None:
+def main(turns: int, abi_name: str) -> None:
+    abi = find(ROOT).abis[abi_name]
+    source = ROOT / "tests/faults/crossing.c"
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, "crossing"))
-        subprocess.run(["gcc-12", "-O2", "-static", ROOT / "tests/faults/crossing.c", "-o", program], check=True)
+        command = [*compiler_of(abi).split(), *abi.flags, "-O2", "-static", "-pthread", f"{source}", "-o", program]
+        subprocess.run(command, check=True)
         for _ in range(turns):
             for one, other, times in PAIRS:
                 both = [Words(program, (program, mode, str(times))) for mode in (one, other)]
@@ -45,4 +50,4 @@ def main(turns: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    main(int((sys.argv[1:] or ["1"])[0]), (sys.argv[2:] or ["x86_64"])[0])

@@ -103,8 +103,8 @@ class Runner(Protocol):
 
 
 LOADED = (
-    "our loader serves the calls of x32, which this kernel does not know. x32 enters the kernel as x86-64 does, and a "
-    "call takes as long"
+    "our loader serves the calls of x32, which this kernel does not know. A kernel that does is entered by the same "
+    "instruction as from x86-64"
 )
 EMULATED = "the guest's clock is the emulator's"
 
