@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,7 +46,11 @@ static void start(long n, pid_t (*make)(void)) {
   free(footprint);
 }
 static pid_t forked(void) {
+#ifdef SYS_fork
   return (pid_t)syscall(SYS_fork);
+#else
+  return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* 64-bit ARM has no other */
+#endif
 }
 static void forks(long n) {
   start(n, forked);

@@ -156,6 +156,18 @@ def test_what_a_guest_cannot_start_is_said(guest: Runner, folder: Path) -> None:
         billed(guest, [Words(program(folder, OWN), ("crossing", "by tes"))])
 
 
+def test_a_guest_of_64_bit_arm_tells_its_32_bit_calls_from_its_own(folder: Path) -> None:
+    need("qemu-system-aarch64")
+    several = [words(program(folder, abi), "null_stats") for abi in ("aarch64", "arm-soft")]
+    try:
+        with runner_of("guest:virt", several) as runner:
+            own, other = bills(runner, several, "kernel")
+    except Failure as failure:
+        pytest.skip(failure.sentence)
+    assert [call.repeats for call in own.counted[0].calls if call.name == "newfstatat"] == [TIMES - 1]
+    assert {call.name for call in other.counted[0].calls if not call.is_32} == {"execve"}
+
+
 def test_numbers_that_are_sums_have_names() -> None:
     """As in the kernel's headers of ARM, in the process that counts there."""
     abi = find(places.ROOT).abis["arm-hard"]

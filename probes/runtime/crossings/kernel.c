@@ -46,7 +46,17 @@ enum {
   PATH = ASKED + 8,
   MOST_PATH = 128
 };
-enum { COMPATIBLE = 2 }; /* TS_COMPAT, arch/x86/include/asm/thread_info.h: the call is one of the 32-bit ABI */
+/* Where thread_info says that a call is one of the 32-bit ABI, and the bit (arch/ARCH/include/asm/thread_info.h). */
+#if defined __x86_64__
+#define OF_ABI "status"
+enum { COMPATIBLE = 1 << 1 }; /* TS_COMPAT */
+#elif defined __aarch64__
+#define OF_ABI "flags"
+enum { COMPATIBLE = 1 << 22 }; /* TIF_32BIT */
+#else
+#define OF_ABI ""
+enum { COMPATIBLE = 0 };
+#endif
 enum { UNKNOWN = -1, ENDING = -2, FAULT = CALLS };
 
 static int threads, calls, events, paths, asked;
@@ -98,7 +108,7 @@ static void take_fields(const struct btf_type *type, const char *strings) {
     const uint32_t bits = has_widths ? field[i].offset & ((1u << OFFSET_BITS) - 1) : field[i].offset;
     if (is_task && strcmp(name, "pid") == 0) offsets.pid = (int)bits / 8;
     if (is_task && strcmp(name, "exit_state") == 0) offsets.exit_state = (int)bits / 8;
-    if (!is_task && strcmp(name, "status") == 0) offsets.status = (int)bits / 8;
+    if (!is_task && strcmp(name, OF_ABI) == 0) offsets.status = (int)bits / 8;
   }
 }
 
@@ -724,9 +734,6 @@ const char *kernel_open(void) {
   know_queries();
   if (!find_offsets())
     return "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the offsets of its fields are read from";
-#ifndef __x86_64__
-  offsets.status = -1;
-#endif
   for (unsigned i = 0; i < sizeof programs / sizeof programs[0]; i++) {
     const char *reason = open_program(i);
     if (reason && programs[i].needed) return reason;
