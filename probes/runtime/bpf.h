@@ -110,7 +110,10 @@ static inline int make_map(unsigned type, unsigned key_bytes, unsigned value_byt
   return bpf(BPF_MAP_CREATE, &attr);
 }
 
-static inline int load_attributes(const struct code *c, union bpf_attr attr, char *log, size_t log_bytes) {
+/* log: NULL, or where the verifier's account goes. */
+static inline int load_program(const struct code *c, unsigned type, char *log, size_t log_bytes) {
+  union bpf_attr attr = {0};
+  attr.prog_type = type;
   attr.insns = (uintptr_t)c->steps;
   attr.insn_cnt = c->count;
   attr.license = (uintptr_t) "GPL";
@@ -120,23 +123,7 @@ static inline int load_attributes(const struct code *c, union bpf_attr attr, cha
   return bpf(BPF_PROG_LOAD, &attr);
 }
 
-/* log: NULL, or where the verifier's account goes. */
-static inline int load_program(const struct code *c, unsigned type, char *log, size_t log_bytes) {
-  union bpf_attr attr = {0};
-  attr.prog_type = type;
-  return load_attributes(c, attr, log, log_bytes);
-}
-
-/* function: its number in the kernel's BTF. A refusal if the kernel has no trampolines (CONFIG_DYNAMIC_FTRACE). */
-static inline int load_at_return(const struct code *c, uint32_t function, char *log, size_t log_bytes) {
-  union bpf_attr attr = {0};
-  attr.prog_type = BPF_PROG_TYPE_TRACING;
-  attr.expected_attach_type = BPF_TRACE_FEXIT;
-  attr.attach_btf_id = function;
-  return load_attributes(c, attr, log, log_bytes);
-}
-
-/* Returns a file: the program runs at the raw tracepoint, or at what it was loaded for (NULL), until it is closed. */
+/* Returns a file: the program runs at the raw tracepoint until it is closed. */
 static inline int attach_raw(const char *tracepoint, int program) {
   union bpf_attr attr = {0};
   attr.raw_tracepoint.name = (uintptr_t)tracepoint;

@@ -7,17 +7,19 @@
  * thread of a followed one is followed. Raw tracepoints have pointers where others have fields, so the offset of
  * task_struct.pid is read from the kernel's own BTF.
  *
- * No tracepoint ends a page fault. Its window is from page_fault_user to the return of handle_mm_fault, where the kernel
- * can call a program on a function's return (a BPF trampoline, Linux 5.5); elsewhere faults are only counted.
+ * No tracepoint ends a page fault. Its window is from page_fault_user to the software event page-faults-min or -maj, which
+ * the kernel counts when it has handled the fault; where such events have no programs, faults are only counted.
  *
  * It needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (CONFIG_DEBUG_INFO_BTF), and no lockdown.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -63,7 +65,6 @@ static int threads, calls, events, paths, asked;
 static struct {
   int pid, exit_state, status; /* offsets in bytes; below 0 where the kernel has no such field */
 } offsets = {-1, -1, -1};
-static uint32_t fault_function; /* number of handle_mm_fault in the kernel's BTF, or 0 */
 static bool times_faults;
 
 /* ---- offsets ---- */
@@ -113,16 +114,14 @@ static void take_fields(const struct btf_type *type, const char *strings) {
 }
 
 static void walk_types(const char *bytes, size_t size) {
-  enum { STRUCT = 4, FUNCTION = 12 };
+  enum { STRUCT = 4 };
   const struct btf_header *header = (const void *)bytes;
   const char *types = bytes + header->header_bytes + header->types_at;
   const char *strings = bytes + header->header_bytes + header->strings_at;
   if (strings + header->strings_bytes > bytes + size || types + header->types_bytes > bytes + size) return;
-  uint32_t number = 1;
-  for (const char *at = types; at + sizeof(struct btf_type) <= types + header->types_bytes; number++) {
+  for (const char *at = types; at + sizeof(struct btf_type) <= types + header->types_bytes;) {
     const struct btf_type *type = (const void *)at;
     const unsigned kind = type->info >> 24 & 0x1f;
-    if (kind == FUNCTION && strcmp(strings + type->name, "handle_mm_fault") == 0) fault_function = number;
     if (kind == STRUCT &&
         (strcmp(strings + type->name, "task_struct") == 0 || strcmp(strings + type->name, "thread_info") == 0))
       take_fields(type, strings);
@@ -615,7 +614,7 @@ static void write_user_fault(struct code *c) {
   leave(c);
 }
 
-/* Return of handle_mm_fault, which calls of the kernel's own enter too. */
+/* page-faults-min, -maj: of a fault inside a call too. */
 static void write_fault_end(struct code *c) {
   enum { POSITIVE = 1 };
   call(c, BPF_FUNC_ktime_get_ns);
@@ -674,8 +673,8 @@ static void write_tick_end(struct code *c) {
   leave(c);
 }
 
-/* needed: without it nothing is counted. Tracepoints of page faults and of the timer exist on x86 alone. The return of
- * handle_mm_fault is first, since a program that begins a window depends on one that ends it. */
+/* needed: without it nothing is counted. Tracepoints of page faults and of the timer exist on x86 alone. The end of a
+ * fault (NULL) is first, since a program that begins a window depends on one that ends it. */
 static const struct {
   const char *tracepoint;
   void (*write)(struct code *c);
@@ -701,10 +700,25 @@ static bool is_verbose(void) {
   return getenv("TOLL_BILL_LOG") != NULL;
 }
 
-/* Of a tracepoint, or of the return of a function. */
-static int load_one(const struct code *c, const char *tracepoint, char *log, size_t log_bytes) {
-  return tracepoint ? load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, log, log_bytes)
-                    : load_at_return(c, fault_function, log, log_bytes);
+/* Runs the program at the ends of page faults on one CPU. */
+static bool attach_to_faults(int program, unsigned cpu) {
+  static const uint64_t ends[] = {PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_COUNT_SW_PAGE_FAULTS_MAJ};
+  for (unsigned i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = ends[i], .sample_period = 1, .disabled = 1};
+    const int event = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (event < 0) return errno == ENODEV; /* a CPU that is offline */
+    if (ioctl(event, PERF_EVENT_IOC_SET_BPF, program) < 0 || ioctl(event, PERF_EVENT_IOC_ENABLE, 0) < 0) return false;
+  }
+  return true;
+}
+
+static bool attach(const char *tracepoint, int program) {
+  if (tracepoint) return attach_raw(tracepoint, program) >= 0;
+  const unsigned cpus = possible_cpus();
+  unsigned cpu = 0;
+  while (cpu < cpus && attach_to_faults(program, cpu)) cpu++;
+  return cpu == cpus;
 }
 
 static const char *open_program(unsigned i) {
@@ -712,15 +726,15 @@ static const char *open_program(unsigned i) {
   struct code *c = calloc(1, sizeof *c);
   if (!c) return "out of memory";
   programs[i].write(c);
-  const char *tracepoint = programs[i].tracepoint, *name = tracepoint ? tracepoint : "handle_mm_fault";
-  int program = load_one(c, tracepoint, NULL, 0);
+  const char *tracepoint = programs[i].tracepoint, *name = tracepoint ? tracepoint : "ends of page faults";
+  const unsigned type = tracepoint ? BPF_PROG_TYPE_RAW_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT;
+  int program = load_program(c, type, NULL, 0);
   if (program < 0 && is_verbose()) {
-    load_one(c, tracepoint, log, sizeof log);
+    load_program(c, type, log, sizeof log);
     fprintf(stderr, "%s: %s\n", name, log);
   }
   free(c);
-  if (program < 0) return refused(name);
-  return attach_raw(tracepoint, program) < 0 ? refused(name) : NULL;
+  return program < 0 || !attach(tracepoint, program) ? refused(name) : NULL;
 }
 
 const char *kernel_open(void) {
