@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from tollmeter.bill.billed import billed, here
@@ -67,7 +68,7 @@ def profiled(words: tuple[str, ...], folder: Path) -> tuple[int, int]:
     data = folder / "perf.data"
     record = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", f"{SAMPLES_HZ}", "-o", f"{data}", "--", *words]
     subprocess.run(record, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    script = ["perf", "script", "-i", data, "--show-task-events", "-F", "pid,ip"]
+    script = ["perf", "script", "-i", f"{data}", "--show-task-events", "-F", "pid,ip"]
     told = subprocess.run(script, capture_output=True, check=True, text=True)
     return samples_of(Path(words[0]).name, told.stdout)
 
@@ -89,14 +90,16 @@ def samples_of(name: str, told: str) -> tuple[int, int]:
 
 
 def line_of(program: Program, folder: Path) -> str:
-    """Bills and profiles alternate, since other load changes the share of the kernel."""
+    """Bills and profiles alternate, since other load changes the share of the kernel. The scheduler accounts an
+    interrupt that wakes a thread to it, from before the switch; a profile does not, so that time is left out here."""
     words = Words(shutil.which(program.words[0]) or program.words[0], program.words)
     cpu_ns = kernel_ns = 0.0
     inside = total = runs = 0
     for turn in range(1, BILLS + 1):
         (made,) = billed(here(), [words], BUDGET_S)
         assert isinstance(made.bill, Bill)
-        cpu_ns, kernel_ns = cpu_ns + made.bill.cpu.value / BILLS, kernel_ns + made.bill.kernel_ns / BILLS
+        before_ns = median(max(0, run.cpu_ns - run.on_cpu_ns) for run in made.counted)
+        cpu_ns, kernel_ns = cpu_ns + (made.bill.cpu.value - before_ns) / BILLS, kernel_ns + made.bill.kernel_ns / BILLS
         while runs * BILLS < turn * MOST_PROFILES and total * BILLS < turn * LEAST_SAMPLES:
             one, of = profiled(program.words, folder)
             inside, total, runs = inside + one, total + of, runs + 1

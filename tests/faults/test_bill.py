@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tollmeter
-from tollmeter.bill.crossings import Crossings, Here, Way, crossings
+from tollmeter.bill.crossings import Crossings, Here, Way, crossings, of_process
 from tollmeter.library import places
 from tollmeter.model import Abi
 from tollmeter.report.charts import charts
@@ -82,6 +83,11 @@ def test_calls_are_counted_as_strace_counts_them(runner: Here, program: str, way
     ours = by_name(counted(runner, way, program, mode, 50))
     assert ours.pop("exit_group") >= 1
     assert ours == {name: count for name, count in theirs.items() if name not in ("total", "exit_group")}
+
+
+def test_time_between_switches_is_the_cpu_time(runner: Here, program: str) -> None:
+    made = counted(runner, "kernel", program, "forks", 20)
+    assert 0.8 * made.cpu_ns < made.on_cpu_ns < 1.5 * made.cpu_ns
 
 
 def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Here, program: str) -> None:
@@ -195,6 +201,20 @@ def bill_of_running(program: str, act: str, times: int, duration: str) -> Any:
 def test_a_running_process_is_counted_for_a_time(program: str) -> None:
     bill = bill_of_running(program, "bytes", 1_000_000_000, "300ms")
     assert {"read", "write"} <= {item["name"] for item in bill["items"]} and bill["crossings"] > 100
+
+
+def test_calls_of_a_running_process_are_counted_exactly(runner: Here, program: str) -> None:
+    """The shell waits for a line, then becomes a program that reads and writes 1000 times each."""
+    shell = ["sh", "-c", 'read go; exec "$0" bytes 1000', program]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE) as running, ThreadPoolExecutor() as pool:
+        counting = pool.submit(of_process, runner, running.pid, 2.0)
+        time.sleep(1.0)
+        running.communicate(b"\n")
+        made = counting.result()
+    if made.reason:
+        pytest.skip(made.reason)
+    names = by_name(made)
+    assert (names["read"], names["write"], names["execve"]) == (1000, 1000, 1)
 
 
 def test_children_of_a_running_process_are_part_of_its_cpu_time(program: str) -> None:

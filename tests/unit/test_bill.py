@@ -193,6 +193,13 @@ def test_a_counted_run_is_scaled_by_its_own_cpu_time_and_that_of_counting() -> N
     assert sorted((one.scale, other.scale)) == [pytest.approx(0.5), pytest.approx(1.0)]
 
 
+def test_time_that_the_host_takes_between_switches_is_no_cost_of_calls() -> None:
+    clean = [crossed([])] * 3
+    stolen = crossed([], on_cpu_ns=2 * clean[0].cpu_ns)
+    ((_, one),) = middle_first(clean, [stolen], CALIBRATION, "kernel")
+    assert one.scale == pytest.approx(0.5)
+
+
 def test_small_transfers_are_merged_by_their_bytes() -> None:
     counted = crossed(
         [call("read", 8192, 350.0, each_bytes=1, size=1), call("write", 1, 350.0, each_bytes=4096, size=3)]

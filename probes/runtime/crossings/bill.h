@@ -45,6 +45,7 @@ enum event {
   FETCH_FAULT_NS,
   TICKS, /* timer interrupts */
   TICK_NS,
+  ON_CPU_NS, /* from switches to a thread to switches from it, of all threads */
   CLAMPED, /* calls whose time came out below zero, counted as zero */
   EVENTS
 };

@@ -29,8 +29,8 @@
 #include "bill.h"
 
 struct thread {
-  uint64_t began_ns, away_ns, left_ns, tick_ns, call, repeated, closed,
-      first; /* began_ns: 0 outside of a call and of a fault; left_ns: 0 while it runs; call: its number, or FAULT plus
+  uint64_t began_ns, away_ns, left_ns, came_ns, tick_ns, call, repeated, closed,
+      first; /* began_ns: 0 outside of a call and of a fault; left_ns: 0 while it runs; came_ns: when it was switched to; call: its number, or FAULT plus
                 the event that a fault's time is added to; closed: place of the last call's counts, plus 1; first: number
                 of its ABI's first call, UNKNOWN after exec, ENDING from sched_process_exit on */
 };
@@ -43,10 +43,11 @@ enum {
   KEY = -4,
   WORD = -16,
   KEY_2 = -24,
-  FRESH = -88,
-  ASKED = -224,
-  PATH = ASKED + 8,
-  MOST_PATH = 128
+  FRESH = -96,
+  ASKED = -112, /* call, process, and hash of the path */
+  HASH = ASKED + 8,
+  MOST_PATH = 128,
+  PATH = ASKED - MOST_PATH
 };
 /* Where thread_info says that a call is one of the 32-bit ABI, and the bit (arch/ARCH/include/asm/thread_info.h). */
 #if defined __x86_64__
@@ -234,6 +235,24 @@ static void key_of_path(struct code *c, unsigned to) {
   with_value(c, BPF_ADD, to, ASKED);
 }
 
+/* Puts a hash of the path on the stack, whose length is in R0 and which is followed by zeros, to HASH. */
+static void hash_path(struct code *c, unsigned hashed) {
+  enum { FACTOR = -0x61c8864f, SHIFT = 29 };
+  with_value(c, BPF_MOV, R6, 0);
+  with_value(c, BPF_MOV, R9, FACTOR);
+  for (int at = PATH; at < PATH + MOST_PATH; at += 8) {
+    load(c, R1, FRAME, at);
+    with(c, BPF_XOR, R6, R1);
+    with(c, BPF_MUL, R6, R9);
+    with(c, BPF_MOV, R1, R6);
+    with_value(c, BPF_RSH, R1, SHIFT);
+    with(c, BPF_XOR, R6, R1);
+    jump(c, BPF_JSLT, R0, at - PATH + 9, hashed);
+  }
+  mark(c, hashed);
+  store(c, FRAME, HASH, R6);
+}
+
 /* Whether the process has asked the same about the same path before, for the call in R7 of the registers in R6. A path
  * that is relative to an open folder is left out, since the folder's number may be another one's by now; so is one that
  * is longer than the key. */
@@ -253,11 +272,11 @@ static void look_for_repeat(struct code *c, unsigned done, unsigned first_label)
   mark(c, read);
   with(c, BPF_MOV, R1, R9);
   read_argument(c);
-  for (int at = ASKED; at < PATH + MOST_PATH; at += 8) store_zero(c, FRAME, at);
+  for (int at = PATH; at < PATH + MOST_PATH; at += 8) store_zero(c, FRAME, at);
   load(c, R3, FRAME, WORD);
   with_value(c, BPF_MOV, R2, MOST_PATH);
-  key_of_path(c, R1);
-  with_value(c, BPF_ADD, R1, PATH - ASKED);
+  with(c, BPF_MOV, R1, FRAME);
+  with_value(c, BPF_ADD, R1, PATH);
   call(c, BPF_FUNC_probe_read_user_str);
   jump(c, BPF_JSLT, R0, 2, done);
   jump(c, BPF_JEQ, R0, MOST_PATH, done);
@@ -267,6 +286,7 @@ static void look_for_repeat(struct code *c, unsigned done, unsigned first_label)
   step(c, BPF_LDX | BPF_MEM | BPF_B, R1, FRAME, PATH, 0);
   jump(c, BPF_JNE, R1, '/', done);
   mark(c, keyed);
+  hash_path(c, first_label + 4);
   load(c, R1, R7, OF(call));
   store_32(c, FRAME, ASKED, R1);
   call(c, BPF_FUNC_get_current_pid_tgid);
@@ -409,6 +429,15 @@ static void forget(struct code *c) {
   call(c, BPF_FUNC_map_delete_elem);
 }
 
+/* Adds the time since the thread in R7 was switched to, up to the time in R8. */
+static void add_on_cpu(struct code *c, unsigned unknown) {
+  load(c, R1, R7, OF(came_ns));
+  jump(c, BPF_JEQ, R1, 0, unknown);
+  with(c, BPF_MOV, R9, R8);
+  with(c, BPF_SUB, R9, R1);
+  add_event(c, ON_CPU_NS, R9, unknown);
+}
+
 /* Adds what the thread in R7 took since sched_process_exit, up to the time in R8, to the call that it ended by, which is
  * counted already; its memory is given back in that time. */
 static void close_end(struct code *c, unsigned next, unsigned first_label) {
@@ -454,17 +483,19 @@ static void count_outside(struct code *c, unsigned next) {
 
 /* sched_switch(preempted, from, to): runs on the stack of `from`. */
 static void write_switch(struct code *c) {
-  enum { NEXT = 1 };
+  enum { NEXT = 1, COUNTED };
   with(c, BPF_MOV, R6, R1);
   call(c, BPF_FUNC_ktime_get_ns);
   with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, NEXT);
-  close_end(c, NEXT, 2);
+  add_on_cpu(c, COUNTED);
+  close_end(c, NEXT, 3);
   count_outside(c, NEXT);
   mark(c, NEXT);
   load(c, R9, R6, 16);
   read_field(c, R9, offsets.pid, KEY);
   look_up(c, R7, KEY, OUT);
+  store(c, R7, OF(came_ns), R8);
   load(c, R1, R7, OF(left_ns));
   jump(c, BPF_JEQ, R1, 0, OUT);
   with(c, BPF_SUB, R8, R1);
@@ -526,13 +557,14 @@ static void write_exec(struct code *c) {
 /* sched_process_exit(task): no sys_exit ends the window of exit_group. From Linux 6.16 on memory is given back after
  * it, which the last sched_switch ends. */
 static void write_end(struct code *c) {
-  enum { IN_CALL = 12, UNFOLLOWED };
+  enum { IN_CALL = 12, UNFOLLOWED, COUNTED };
   call(c, BPF_FUNC_ktime_get_ns);
   with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, UNFOLLOWED);
   add_one(c, EXITS, 1);
   load(c, R1, R7, OF(began_ns));
   jump(c, BPF_JNE, R1, 0, IN_CALL);
+  add_on_cpu(c, COUNTED);
   forget(c);
   jump(c, BPF_JA, 0, 0, UNFOLLOWED);
   mark(c, IN_CALL);
@@ -743,7 +775,7 @@ const char *kernel_open(void) {
   calls = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct call_count), CALLS * SIZES);
   events = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(uint64_t), EVENTS);
   paths = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct query), CALLS);
-  asked = make_map(BPF_MAP_TYPE_LRU_HASH, MOST_PATH + PATH - ASKED, sizeof(uint64_t), MOST_ASKED);
+  asked = make_map(BPF_MAP_TYPE_LRU_HASH, HASH + 8 - ASKED, sizeof(uint64_t), MOST_ASKED);
   if (calls < 0 || events < 0 || paths < 0 || asked < 0) return refused("BPF maps");
   know_queries();
   if (!find_offsets())

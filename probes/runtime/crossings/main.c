@@ -345,6 +345,7 @@ static const char *count_running(pid_t process, unsigned ms, struct answer *answ
       (struct timeval){(time_t)(took_ns / 1000000000u), (suseconds_t)(took_ns % 1000000000u / 1000)};
   if (!kernel_read(&answer->counts)) return "the counts cannot be read";
   take_off_calibration(answer);
+  answer->counts.events[ON_CPU_NS] = 0; /* a thread that is not switched from adds nothing */
   return NULL;
 }
 
@@ -372,7 +373,8 @@ static void put_events(FILE *to, const struct counts *counts) {
   static const char *const names[EVENTS] = {
       "forks",          "execs",         "exits",          "signals",      "wakes",         "migrations",
       "load_faults",    "store_faults",  "copy_faults",    "fetch_faults", "kernel_faults", "load_fault_ns",
-      "store_fault_ns", "copy_fault_ns", "fetch_fault_ns", "ticks",        "tick_ns",       "clamped"};
+      "store_fault_ns", "copy_fault_ns", "fetch_fault_ns", "ticks",        "tick_ns",       "on_cpu_ns",
+      "clamped"};
   fprintf(to, ",\"events\":{");
   for (unsigned i = 0; counts->has_events && i < EVENTS; i++)
     fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : "", names[i], counts->events[i]);

@@ -135,13 +135,14 @@ def middle_first(
     runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
     """Returns counted runs with their calibrations, the run with the median sum of items first. Each is scaled, by its
-    own CPU time, to the core state of the clean runs: a contended core slows the command and the counting alike."""
+    own CPU time, to the core state of the clean runs: a contended core slows the command and the counting alike. Its
+    own time is that between switches if more: it and windows have what the host takes; accounted CPU time has not."""
     middle_ns = median(run.cpu_ns for run in runs)
-    expected_ns = [middle_ns + calibration.counting_ns(one) for one in counted]
-    rounds = [
-        (one, msgspec.structs.replace(calibration, scale=ns / max(1, one.cpu_ns) if way == "kernel" else 1.0))
-        for one, ns in zip(counted, expected_ns, strict=True)
-    ]
+    rounds: list[tuple[Crossings, Calibration]] = []
+    for one in counted:
+        expected_ns, own_ns = middle_ns + calibration.counting_ns(one), max(1, one.cpu_ns, one.on_cpu_ns)
+        scale = expected_ns / own_ns if way == "kernel" else 1.0
+        rounds.append((one, msgspec.structs.replace(calibration, scale=scale)))
     rounds.sort(key=lambda each: sum(item.ns or 0.0 for item in items(each[0], runs, each[1], way)))
     return [rounds.pop(len(rounds) // 2), *rounds]
 

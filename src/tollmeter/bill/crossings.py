@@ -80,6 +80,11 @@ class Crossings(Record, frozen=True):
         return self.user_ns + self.system_ns
 
     @property
+    def on_cpu_ns(self) -> int:
+        """Returns the elapsed time from switches to its threads to switches from them; 0 if not timed."""
+        return self.events.get("on_cpu_ns", 0)
+
+    @property
     def count(self) -> int:
         return sum(call.count for call in self.calls)
 
