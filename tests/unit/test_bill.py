@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tollmeter.bill.billed import Billed, billed_process, middle_first
-from tollmeter.bill.calibration import Calibration
+from tollmeter.bill.calibration import Calibration, combined
 from tollmeter.bill.crossings import CallCount, Crossings, Way, without_loader
 from tollmeter.bill.items import Bill, bill, counts
 from tollmeter.bill.printed import blocks
@@ -191,6 +191,16 @@ def test_a_counted_run_is_scaled_by_its_own_cpu_time_and_that_of_counting() -> N
     )
     (_, one), (_, other) = middle_first(clean, [fast, slow], replace(CALIBRATION, **added), "kernel")
     assert sorted((one.scale, other.scale)) == [pytest.approx(0.5), pytest.approx(1.0)]
+
+
+def test_both_times_of_the_shortest_call_are_of_one_run() -> None:
+    """A core that is contended in all trials, and in one of two counted runs."""
+    slow, fast = (
+        replace(crossed([]), toll_ns=toll_ns, window_ns=toll_ns - 5.0, counting_ns=2 * toll_ns)
+        for toll_ns in (350.0, 170.0)
+    )
+    one = combined([replace(CALIBRATION, toll_ns=340.0)], [slow, fast])
+    assert (one.toll_ns, one.window_ns, one.added_call_ns) == (170.0, 165.0, 170.0)
 
 
 def test_time_that_the_host_takes_between_switches_is_no_cost_of_calls() -> None:

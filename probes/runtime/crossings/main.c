@@ -43,7 +43,8 @@ struct answer {
   uint64_t wall_ns;
   int status;
   char errors[200];              /* the last line that the command wrote there, if it failed */
-  double window_ns, counting_ns; /* of getppid, by the very programs that counted: 0 without */
+  double toll_ns, window_ns, counting_ns; /* of getppid, without counting and then by the very programs that counted:
+                                             0 if those are not used */
 };
 
 static int errors = -1; /* a file in memory for the command's standard error */
@@ -226,6 +227,16 @@ static void finish(pid_t child, struct answer *answer) {
 
 /* ---- the ways to count ---- */
 
+static const char *run_clean(struct command *command, struct answer *answer) {
+  const pid_t child = start_stopped(command);
+  if (child < 0) return strerror(errno);
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
+  kill(child, SIGCONT);
+  finish(child, answer);
+  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  return NULL;
+}
+
 static bool run_followed(struct command *command, struct answer *answer, const char **reason) {
   const pid_t child = start_stopped(command);
   if (child < 0) return *reason = strerror(errno), false;
@@ -238,14 +249,18 @@ static bool run_followed(struct command *command, struct answer *answer, const c
   return !*reason;
 }
 
-/* The shortest call, counted by the very programs that then count the command, and taken off its counts. */
+/* The shortest call, first without counting, then counted by the very programs that then count the command, and taken
+ * off its counts. The times of two loops that follow each other are of one state of the core, so that their difference
+ * is that of counting. */
 static struct answer shortest;
 
 static const char *open_and_calibrate(void) {
   enum { CALLS_OF_LOOP = 50000 };
-  const char *reason = kernel_open();
   struct command command = {"-calls-50000", NULL};
-  if (reason || !run_followed(&command, &shortest, &reason)) return reason;
+  const char *reason = run_clean(&command, &shortest);
+  shortest.toll_ns = (double)shared->ns / CALLS_OF_LOOP;
+  shared->ns = 0;
+  if (reason || (reason = kernel_open()) || !run_followed(&command, &shortest, &reason)) return reason;
   for (unsigned size = 0; size < SIZES; size++)
     shortest.window_ns += (double)shortest.counts.calls[call_place(SYS_getppid)][size].ns / CALLS_OF_LOOP;
   shortest.counting_ns = (double)shared->ns / CALLS_OF_LOOP;
@@ -258,6 +273,7 @@ static void take_off_calibration(struct answer *answer) {
   const uint64_t *before = (const uint64_t *)shortest.counts.calls;
   for (size_t i = 0; i < sizeof answer->counts.calls / sizeof *calls; i++) calls[i] -= before[i];
   for (unsigned i = 0; i < EVENTS; i++) answer->counts.events[i] -= shortest.counts.events[i];
+  answer->toll_ns = shortest.toll_ns;
   answer->window_ns = shortest.window_ns;
   answer->counting_ns = shortest.counting_ns;
 }
@@ -294,14 +310,9 @@ static void read_errors(char *text, size_t room) {
 
 static const char *count_usage(struct command *command, struct answer *answer) {
   errors = memfd_create("errors", MFD_CLOEXEC);
-  const pid_t child = start_stopped(command);
-  if (child < 0) return strerror(errno);
-  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
-  kill(child, SIGCONT);
-  finish(child, answer);
-  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  const char *reason = run_clean(command, answer);
   if (answer->status && errors >= 0) read_errors(answer->errors, sizeof answer->errors);
-  return NULL;
+  return reason;
 }
 
 /* CPU time of the children that the process has waited for, ns, in ticks of the system (proc(5), cutime and cstime). */
@@ -392,7 +403,8 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
           used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw);
   if (*answer->errors) fprintf(to, ",\"stderr\":\"%s\"", answer->errors);
   fprintf(to, ",\"loop_ns\":%" PRIu64 ",\"loop_faults\":%" PRIu64, shared->ns, shared->faults);
-  fprintf(to, ",\"window_ns\":%.3f,\"counting_ns\":%.3f", answer->window_ns, answer->counting_ns);
+  fprintf(to, ",\"toll_ns\":%.3f,\"window_ns\":%.3f,\"counting_ns\":%.3f", answer->toll_ns, answer->window_ns,
+          answer->counting_ns);
   put_calls(to, &answer->counts);
   put_events(to, &answer->counts);
   fprintf(to, "}\n");

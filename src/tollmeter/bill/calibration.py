@@ -93,14 +93,17 @@ class Calibration(Record, frozen=True):
 
 
 def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
-    """Returns one calibration from several: the minimum of both times of getppid, since interference only adds time and
-    their difference is small; the median of all other values, since they are prices in the usual state of the core."""
+    """Returns one calibration from several: the median of each value, since they are prices in the usual state of the
+    core. Times of getppid are from the run in which they are least, since interference only adds time; with and
+    without counting they are of one run, since their difference is small."""
     names = Calibration.__struct_fields__
     middle = {name: median(getattr(each, name) for each in trials) for name in names}
-    least = {name: min(getattr(each, name) for each in trials) for name in ("toll_ns", *_OF_32)}
-    least["window_ns"] = min(each.window_ns for each in counted)
-    least["added_call_ns"] = max(0.0, min(each.counting_ns for each in counted) - least["toll_ns"])
-    return msgspec.convert({**middle, **least}, Calibration)
+    least = min(counted, key=lambda each: each.toll_ns + each.counting_ns)
+    if not least.toll_ns:
+        return msgspec.convert({**middle, "toll_ns": min(each.toll_ns for each in trials)}, Calibration)
+    added_ns = max(0.0, least.counting_ns - least.toll_ns)
+    timed = {"toll_ns": least.toll_ns, "window_ns": least.window_ns, "added_call_ns": added_ns}
+    return msgspec.convert({**middle, **timed}, Calibration)
 
 
 def calibrated(runner: Runner, way: Way, *, forks: bool = True, program_32: str = "") -> Calibration:

@@ -49,8 +49,9 @@ class CallCount(Record, frozen=True):
 class Crossings(Record, frozen=True):
     """The crossings of one run. reason: why it could not be counted; empty if it was. error: errno of a command that
     did not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not
-    counted. loop_ns, loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted
-    by the same programs, its window and its CPU time; 0 if not timed."""
+    counted. loop_ns, loop_faults: of a loop of the runner's own, else 0. toll_ns: of getppid without counting,
+    just before; window_ns, counting_ns: of getppid, counted by the same programs, its window and its CPU time. These
+    are 0 if not timed."""
 
     reason: str
     error: int
@@ -66,6 +67,7 @@ class Crossings(Record, frozen=True):
     events: Mapping[str, int]
     loop_ns: int = 0
     loop_faults: int = 0
+    toll_ns: float = 0.0
     window_ns: float = 0.0
     counting_ns: float = 0.0
     stderr: str = ""
