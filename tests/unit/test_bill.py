@@ -263,3 +263,9 @@ def test_what_stops_a_better_way_is_printed() -> None:
     shown = [block for block in blocks([Billed(made)]) if isinstance(block, str)]
     assert any("BPF is not permitted" in sentence for sentence in shown)
     assert any(isinstance(block, Table) for block in blocks([Billed(made)]))
+
+
+def test_a_running_process_has_no_clean_runs_to_speak_of() -> None:
+    made = replace(billed(crossed([call("read", 1000, 1000.0)])), runs=0)
+    headline = next(block for block in blocks([Billed(made, ())]) if isinstance(block, str))
+    assert "clean run" not in headline and "without that of counting" in headline

@@ -164,6 +164,7 @@ def billed_process(process: int, seconds: float) -> Billed:
     counting_ns = round(min(crossed.user_ns, calibration.counting_ns(crossed)))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
     one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
+    one = msgspec.structs.replace(one, runs=0)
     return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
 
 

@@ -36,9 +36,9 @@ CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
 
 
 class Bill(Record, frozen=True):
-    """The bill of one command. cpu: CPU time of one clean run, ns. why: what prevents a better method of counting;
-    empty if nothing does. events: other counts. kernel_ns: the sum of the items. capped: whether that sum was cut at
-    the CPU time."""
+    """The bill of one command. cpu: CPU time of one clean run, ns. runs: clean runs, 0 for a running process. why: what
+    prevents a better method of counting; empty if nothing does. events: other counts. kernel_ns: the sum of the items.
+    capped: whether that sum was cut at the CPU time."""
 
     command: str
     cpu: Estimate
