@@ -76,6 +76,17 @@ def test_the_width_of_two_modes_is_the_upper_ones_however_small() -> None:
     assert found == pytest.approx(4.0)
 
 
+def test_a_profiler_that_slows_control_loops_makes_no_core_wider() -> None:
+    """`perf record -a -F 9973`: two control loops in a row are slow, and the width between them is not."""
+    slow, width_hz = 0.44 * CLOCK_HZ, 4.0 * CLOCK_HZ
+    rates = {"width_before_hz": width_hz, "width_hz": width_hz}
+    calm = [sample(10, witness=quiet(**rates)) for _ in range(30)]
+    slowed = [sample(10, witness=quiet(control_before_hz=slow, control_hz=slow, **rates)) for _ in range(10)]
+    found = core_seen([outcome([*calm, *slowed])])
+    assert found.width == pytest.approx(4.0)
+    assert found.contended(4.0) == 0
+
+
 def test_too_few_readings_have_no_width() -> None:
     """Three samples have six readings, and a mode has eight."""
     assert core_seen([visit(4.0, 4.0, 4.0)]).width is None

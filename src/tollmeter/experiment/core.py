@@ -152,10 +152,10 @@ _LEAST_BUSY = 0.04
 """Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
 
 
-def widths(taken: Taken, clocks_hz: Floats) -> Floats:
+def widths(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
     """Returns independent additions per cycle for each sample: the readings before, after and, if present, in the
-    middle of it. clocks_hz: core clock of each visit, 0 if unknown."""
-    looks = _looks(taken, clocks_hz)
+    middle of it. clocks_hz: core clock of each visit, 0 if unknown; at_step: as in `_looks`."""
+    looks = _looks(taken, clocks_hz, at_step=at_step)
     seen = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
     return np.asarray(seen[seen > 0])
 
@@ -177,19 +177,23 @@ class CoreSeen(NamedTuple):
 
 def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
     """Returns the clock and the width of the core that served visits of one target and ABI, in the order of time."""
-    seen, count = np.empty(_LOOKS * sum(len(outcome.samples) for outcome in outcomes)), 0
+    most = _LOOKS * sum(len(outcome.samples) for outcome in outcomes)
+    seen, in_order, count = np.empty(most), np.empty(most, np.float32), 0
     clocks = [np.empty(0)]
     for some in parts(outcomes):
         taken = Taken(outcome.samples for outcome in some)
         clocks.append(clocks_of(taken, some))
         readings = widths(taken, clocks[-1])
-        seen[count : count + len(readings)] = readings
+        part = slice(count, count + len(readings))
+        # A profiler that slows the control loops at a sample would make the core twice as wide.
+        seen[part] = widths(taken, clocks[-1], at_step=False)
+        in_order[part] = np.minimum(readings, np.finfo(np.float32).max)
         count += len(readings)
-    in_order = np.minimum(seen[:count], np.finfo(np.float32).max).astype(np.float32)
     width = highest_mode(seen[:count])
     return CoreSeen(
-        np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width), in_order
-    )
+        np.concatenate(clocks), width, width is not None and _alternates(in_order[:count] < WHOLE_FROM * width),
+        in_order[:count],
+    )  # fmt: skip
 
 
 def _alternates(low: Mask) -> bool:
@@ -260,10 +264,12 @@ def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
     return before & behind
 
 
-def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
-    """Returns independent additions per cycle before each sample, in its middle and after it; 0 if not measured."""
+def _looks(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
+    """Returns independent additions per cycle before each sample, in its middle and after it; 0 if not measured.
+    at_step: by the clock that the control loops of the sample show; else by the clock of its visit."""
     read = np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
-    around = sample_clocks(taken, clocks_hz)
+    own = taken.spread(clocks_hz)
+    around = sample_clocks(taken, clocks_hz) if at_step else np.stack([own, own], axis=1)
     clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)
     made = (read > 0) & (clocks > 0)
     return np.where(made, read / np.where(made, clocks, 1.0), 0.0)

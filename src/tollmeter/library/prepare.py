@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
 from math import ceil, inf
 from pathlib import Path
+from statistics import median_low
 from typing import NamedTuple
 
 import msgspec
@@ -43,7 +44,7 @@ from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.points import on_machine
-from tollmeter.store.history import recall
+from tollmeter.store.history import Remembered, recall
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
@@ -58,6 +59,8 @@ _LOOKING_SHARE = 0.25
 """Of the rest, for what a suite wants looked at once all is measured: profiles, a modelled cache, loads."""
 
 _LEAST_BOOT_S = 1.0
+_THREADS = 2
+"""Of a core, as most have."""
 
 LONGEST_FOLDER = 1000
 """Bytes of a path that a probe takes."""
@@ -149,15 +152,8 @@ def _check_comparable(plan: Plan) -> None:
 
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
     """Returns the request with this machine's earlier runs, on which the numbers depend. probes: probes whose rows are
-    requested. An impossible width, from a run whose visits got little CPU time, is left out."""
+    requested."""
     runs = recall(places.RUNS, machine)
-    widths: dict[str, dict[str, float]] = {}
-    for run in runs:
-        for target, abis in run.widths.items():
-            held = widths.setdefault(target, {})
-            for abi, width in abis.items():
-                if WIDTHS[0] <= width <= WIDTHS[1]:
-                    held[abi] = max(width, held.get(abi, 0.0))
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
     earlier = [
         EarlierRun(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
@@ -168,8 +164,25 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     of_groups = shipped | {probe: sd for probe, sd in placed.items() if probe in probes}
     of_groups |= runs_sd(earlier, shipped, private)
     return msgspec.structs.replace(
-        request, runs_sd=of_groups | rows_sd(earlier, of_groups, private), widths=widths, private_bytes=private
+        request, runs_sd=of_groups | rows_sd(earlier, of_groups, private), widths=_widths(runs), private_bytes=private
     )
+
+
+def _widths(runs: Sequence[Remembered]) -> dict[str, dict[str, float]]:
+    """Returns the width of the uncontended core by target and ABI: the greatest that a run saw, since a sibling that is
+    always busy hides it. Two threads that share a core leave each of them half, so that what is more than twice the
+    width of the usual run was misread."""
+    of_runs: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        for target, abis in run.widths.items():
+            for abi, width in abis.items():
+                if WIDTHS[0] <= width <= WIDTHS[1]:
+                    of_runs.setdefault((target, abi), []).append(width)
+    widths: dict[str, dict[str, float]] = {}
+    for (target, abi), several in of_runs.items():
+        most = _THREADS * median_low(several)
+        widths.setdefault(target, {})[abi] = max(width for width in several if width <= most)
+    return widths
 
 
 def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
