@@ -66,3 +66,17 @@ def test_a_review_that_makes_visits_wait_is_made_between_them(contended: Outcome
     assert several.taken(wait=True) == 2
     assert (threading.get_ident() not in makers) == is_beside
     several.close()
+
+
+def test_without_a_thread_a_review_is_made_between_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the user may start no more of them."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    several = ReviewThread[int](is_allowed=True)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(2):
+        several.begin(threading.get_ident, [])
+        assert several.taken(wait=True) == threading.get_ident()
+    several.close()

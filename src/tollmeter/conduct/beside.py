@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reviews concurrent with visits: a thread on the host's CPU judges while a visit is measured on another CPU, unless
-the core's width shows that this disturbs the visits."""
+the core's width shows that this disturbs the visits, or the system starts no thread."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ class ReviewThread(Generic[T]):
         for outcome in new:
             Samples.of(outcome.samples).columns.columns()
         if self._threads and self._is_allowed:
-            self._under_way = self._threads.submit(make)
-        else:
+            try:
+                self._under_way = self._threads.submit(make)
+            except RuntimeError:  # the system starts no thread
+                self._is_allowed = False
+        if self._under_way is None:
             self._under_way = Future()
             self._under_way.set_result(make())
 
