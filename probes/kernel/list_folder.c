@@ -86,5 +86,6 @@ const struct toll_probe toll_probe = {
     .body = list,
     .check = check,
     .work = work,
+    .enters = true,
     .revision = 1,
 };

@@ -65,6 +65,8 @@ def test_operations_are_executed() -> None:
     for means in ("guest-exits", "kernel-operation"):
         assert not why(call, a_probe(means)), "a batch is one call that runs a guest, or a loop of the kernel's"
     assert not why(found, a_probe(), Work(operations=64, flops=64)), "a vector has many"
+    listing = Counted(iterations=4, calls=(12, 24), instructions=(280, 560))
+    assert not why(listing, a_probe(enters=True), Work(operations=258)), "the kernel copies the names of a folder"
 
 
 def test_an_instruction_moves_a_vector_each_way() -> None:

@@ -54,15 +54,17 @@ def test_work_without_end_makes_no_number(amount: float) -> None:
     assert made.median is None
 
 
-@pytest.mark.parametrize(("low", "status"), [(1.0, "ok"), (-1.0, "unstable")])
-def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, status: str) -> None:
+@pytest.mark.parametrize(
+    ("low", "visits", "status"), [(1.0, 9, "ok"), (-1.0, 9, "unstable"), (-1.0, 2, "ok"), (1.0, 2, "ok")]
+)
+def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, visits: int, status: str) -> None:
     results = healthy()
     row = next(row for row in results.index.rows if meaning(row, results.probes) == "switch" and row.status == "ok")
     described = results.probes[row.probe]
     metrics = tuple(msgspec.structs.replace(metric, source="difference") for metric in described.metrics)
     probes = {row.probe: msgspec.structs.replace(described, metrics=metrics)}
-    (kept,) = judged([msgspec.structs.replace(row, low=low)], probes, {row.target: CLOCK_HZ})
-    assert (kept.status, kept.median is None) == (status, low < 0)
+    (kept,) = judged([msgspec.structs.replace(row, low=low, visits=visits)], probes, {row.target: CLOCK_HZ})
+    assert (kept.status, kept.median is None) == (status, status != "ok")
 
 
 def walks(size: int, latency: float, chain: float) -> list[str]:

@@ -202,14 +202,15 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction between declared operations and executed instructions: a processor starts at most one
     operation per instruction, except on vectors, which are counted in bytes or flops, and an instruction moves a
-    limited number of bytes unless the kernel moves them. Instructions of a probe's own guest, or of a loop in the
-    kernel, are not counted: a batch is one call that runs the loop."""
+    limited number of bytes, unless the kernel does it. Instructions of a probe's own guest, or of a loop in the kernel,
+    are not counted: a batch is one call that runs the loop."""
     work, steps, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
-    if steps is None or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}:
+    is_kernels = _each(counts.calls, counts) or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}
+    if steps is None or is_kernels:
         return None
     if not work.bytes and not work.flops and operations > steps * (1 + _TOLERANCE):
         return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"
-    if _each(counts.calls, counts) or work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
+    if work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {work.bytes:g} bytes"
 

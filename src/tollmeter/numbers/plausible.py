@@ -12,6 +12,7 @@ from math import inf, isfinite
 
 import msgspec
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
@@ -107,9 +108,9 @@ def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
 
 def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool) -> str | None:
     """Returns the rule of its meaning that a row breaks. A boundary takes cycles, so an interval that reaches zero
-    states no cost: it is a difference of two disturbed times. A chain of dependent additions makes at most one per
-    cycle. One core loads at most two vectors of 64 bytes per cycle, and stores at most two; a byte that is copied or
-    updated is loaded and stored, and counts once."""
+    states no cost: it is a difference of two disturbed times, unless it has fewer visits than an interval needs. A
+    chain of dependent additions makes at most one per cycle. One core loads at most two vectors of 64 bytes per cycle,
+    and stores at most two; a byte that is copied or updated is loaded and stored, and counts once."""
     low, high = _ends(row)
     if means in LEAST_CYCLES:
         least, sentence = LEAST_CYCLES[means]
@@ -118,7 +119,8 @@ def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool)
             most_cycles = clock_hz / low if low > 0 else inf
         if clock_hz and most_cycles * MARGIN < least:
             return sentence
-        if low <= 0 and row.unit in ("ns", "cycle"):
+        is_sure = row.visits >= LEAST_VISITS or (row.median or 0.0) <= 0
+        if row.low is not None and row.low <= 0 and is_sure and row.unit in ("ns", "cycle"):
             return f"not resolved from zero: at most {short(high, row.unit)}"
     if (
         means == "core-clock"
