@@ -289,6 +289,13 @@ def of_probe(name: str) -> Callable[[Stream], object]:
     return lambda stream: stream[0]["probe"] == name
 
 
+def controlled_like(told: list[Stream], timed: str) -> None:
+    """The control of a visit has the times of another visit's, or of its own body."""
+    one, other = [stream for stream in visits(told) if stream[0]["probe"] == "kernel.enter_syscall"][1:3]
+    for record, twin in zip(of("sample", one), of("sample", other if timed == "control" else one), strict=False):
+        record["control"], record["control_iterations"] = twin[timed], record["iterations"]
+
+
 def in_samples(change: Callable[[int, dict[str, Any]], object]) -> Plant:
     return lambda told: [change(number, record) for number, record in enumerate(of("sample", visits(told)[5]))]
 
@@ -932,6 +939,33 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "a ladder of no time": (counted(ladder=[[704, 0, 0], [176, 0, 0]]), "a longer batch"),
     "counting that took no time": (counted_in_no_time, "no longer than to count"),
+    "a refined choice": (
+        lambda told: [parameter.update(refine=True) for probe in of("probe", told[0])
+                      for parameter in probe["parameters"] if parameter["choices"]], "none between others",
+    ),
+    "counted calls of a control that is none": (
+        lambda told: one_of(told, "kernel.signal_self").insert(
+            -2, {"k": "count", "iterations": 4, "control_calls": [4, 8]}), "a control where",
+    ),
+    "a companion in some samples": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
+                      in_samples(lambda number, record: record.update(lanes=[[8, 500]] * (1 + number % 2)))(told)],
+        "as many companions",
+    ),
+    "two workers of real-time priority on one CPU": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
+                      [one[0].update(workers=one[0]["cpus"] * 2, priority="real-time") for one in visits(told)]],
+        "a CPU of its own",
+    ),
+    "a visit that begins with its first sample": (
+        lambda told: visits(told)[5][0].update(at_ns=next(of("sample", visits(told)[5]))["at_ns"] - 10),
+        "its control loop runs, before",
+    ),
+    "controls of another visit": (lambda told: controlled_like(told, "control"), "the same times"),
+    "a control with the times of its body": (lambda told: controlled_like(told, "body"), "the same times"),
+    "what others took, of a file that cannot be read": (
+        in_notes(unreadable=["/proc/stat"], others=0.1), "cannot be read",
+    ),
     "a visit that began at no time": (in_visit("visit", at_ns=0), "says when it began"),
     "bytes below 0": (
         lambda told: [one[0]["work"].update(bytes=-64.0) for one in visits(told)], "work is not negative",
@@ -965,6 +999,10 @@ def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
 
 
 WITHHELD: dict[str, tuple[Plant, str]] = {
+    "one loop of twice the rate": (
+        lambda told: next(of("control", visits(told)[5])).update(ns=next(of("control", visits(told)[5]))["ns"] // 2),
+        "as in all others",
+    ),
     "twice the iterations": (
         in_one("sample", of_probe("kernel.function_call"),
                lambda _, record: record.update(iterations=2 * record["iterations"])), "of its point's visit before",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
-from tollmeter.experiment.described import OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
+from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
 from tollmeter.experiment.run_record import OF_VISITS_ASKED, SLACK_S, SLEWED, of_run
@@ -115,6 +115,8 @@ MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
 companion may be waited for."""
 HAS_STEPS = "a clock has a resolution"
+SAMPLES_ALIKE = "all samples of a visit have a control and as many companions, or none has"
+OUTRUNS = f"no visit's core is {MOST_BOOST:g} times as fast as in all others"
 TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
     "a worker that another takes the CPU from waits to run", "a worker that waits to run has left its CPU",
@@ -126,7 +128,7 @@ BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next 
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
-            AS_LONG, AS_MANY, AS_WIDE, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
+            AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -197,7 +199,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         and np.count_nonzero(rates) >= LEAST_BURSTS
         and rate > MOST_BOOST * rates.max()
         and not _is_translated(recorded.machine)
-        and len(recorded.machine.kinds) < 2
+        and _is_of_one_kind(recorded.machine)
     ):
         yield "the core's rate before the run is one that it reaches in it"
 
@@ -208,6 +210,10 @@ def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if (clock.cost_ns + clock.resolution_ns / MOST_READINGS) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
         return TAKES_CYCLES
     return None
+
+
+def _is_of_one_kind(machine: Machine) -> bool:
+    return len(machine.kinds) < 2 and not (machine.topology and len(machine.topology.kinds) > 1)
 
 
 def _is_translated(machine: Machine) -> bool:
@@ -340,6 +346,16 @@ def _alike(_: Recorded, timed: TimedVisits) -> Places:
     yield from timed.where(odd, f"a visit is at most {MOST_FASTER} times as fast as each other of its point")
 
 
+def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
+    """Returns a visit with a control loop that no other of the run comes near: a neighbour only makes loops longer."""
+    known = np.flatnonzero(timed.numbers["clock_ns"] <= LONGEST_READING_NS)
+    fastest = np.maximum(timed.numbers["rate"], timed.numbers["control_hz"])[known]
+    if len(known) >= LEAST_BURSTS and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
+        others, most = np.sort(fastest)[-2:]
+        if most > MOST_BOOST * others > 0:
+            yield int(timed.places[known[np.argmax(fastest)]]), OUTRUNS
+
+
 def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
     """Of visits that this run made: each from its first sample to the end of its last."""
     if recorded.asked.reused:
@@ -426,25 +442,29 @@ def _timed(some: TimedSamples) -> Counts:
 
 def _beyond_sample(some: TimedSamples) -> Broken:
     """Companions run during the batches, or after them."""
-    odd, idle = np.zeros(len(some.visits), dtype=bool), np.zeros(len(some.visits), dtype=bool)
+    odd, idle, unlike_others = np.zeros((3, len(some.visits)), dtype=bool)
     for at, samples in enumerate(some.taken.visits):
         if samples.columns.has_lanes:
             gaps, lanes = some.gap_ns[some.taken.starts[at] : some.taken.starts[at + 1]].tolist(), samples.lanes()
             odd[at] = any(ns > gap for several, gap in zip(lanes, gaps, strict=True) for _, ns in several)
             idle[at] = any(ns > 0 and turns < 1 for several in lanes for turns, ns in several)
+            unlike_others[at] = len({*map(len, lanes)}) > 1
     yield BATCHES_LIE_WITHIN, odd
+    yield SAMPLES_ALIKE, unlike_others
     yield "a companion that is timed makes a turn", idle
 
 
 def _controlled(some: TimedSamples) -> Broken:
     controlled, stated = some.taken.of_visits(some.taken.column("control_n") >= 0), some.numbers["has_control"]
-    yield "a visit has a control where its probe has", (stated < 2) & (stated != (controlled > 0))
-    yield "all samples of a visit have a control, or none has", (controlled > 0) & (controlled < some.taken.counts)
+    yield HAS_CONTROL, (stated < 2) & (stated != (controlled > 0))
+    yield SAMPLES_ALIKE, (controlled > 0) & (controlled < some.taken.counts)
 
 
 def _begun(some: TimedSamples) -> Broken:
-    first = some.at_ns[some.taken.starts[:-1]]
-    yield "a visit begins before its first sample", (first > 0) & (first < some.numbers["began_ns"])
+    first, stated = some.at_ns[some.taken.starts[:-1]], some.numbers
+    loop_ns = np.where(stated["rate"] > 0, np.maximum(LEAST_BURSTS_NS - stated["clock_ns"], 0), 0)
+    is_late = (first > 0) & (stated["began_ns"] > 0) & (first - loop_ns < stated["began_ns"])
+    yield "a visit begins, and its control loop runs, before its first sample", is_late
 
 
 def _executes(some: TimedSamples) -> Broken:
@@ -510,8 +530,8 @@ def _differ(some: TimedSamples) -> Broken:
     yield "the times of a visit's samples differ", (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_EQUAL)
 
 
-def _is_fine(some: TimedSamples) -> Mask:
-    return some.taken.column("body_2n") >= LEAST_STEPS * some.taken.spread(some.numbers["step_ns"])
+def _is_fine(some: TimedSamples, name: str = "body") -> Mask:
+    return some.taken.column(f"{name}_2n") >= LEAST_STEPS * some.taken.spread(some.numbers["step_ns"])
 
 
 def _doubled(some: TimedSamples) -> Broken:
@@ -661,17 +681,17 @@ def _again(_: Recorded, timed: TimedVisits) -> Places:
 
 
 OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
-    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
+    _unaccounted, _in_order, _alike, _outruns, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
 )  # fmt: skip
 
 
 class _Chance:
-    """A number of 8 bytes for each few successive times, and for the first rates of a visit, which are equal where all
-    of these are. None of those of which several are equal."""
+    """A number of 8 bytes for each few successive times of the body, or of the control, and for the first rates of a
+    visit, which are equal where all of these are. None of those of which several are equal."""
 
     def __init__(self, samples: NDArray[np.int32]) -> None:
         """samples: of each visit that is to be added."""
-        self._keys = {"times": np.empty(samples.sum(), np.uint64), "rates": np.empty(len(samples), np.uint64)}
+        self._keys = {"times": np.empty(2 * samples.sum(), np.uint64), "rates": np.empty(len(samples), np.uint64)}
         self._counts = {name: np.zeros(len(samples), np.int64) for name in self._keys}
         self._visits = 0
 
@@ -679,8 +699,10 @@ class _Chance:
         taken, first = some.taken, some.taken.starts[:-1]
         whose = np.repeat(np.arange(len(first)), taken.counts)
         begins, *_, ends = _successive(whose)
-        are_fine = np.logical_and.reduce([begins == ends, *_successive(_is_fine(some))])
-        self._add("times", [_successive(taken.column(name)) for name in ("body_n", "body_2n")], begins, are_fine)
+        timed = [name for name in ("body", "control") if (taken.column(f"{name}_n") >= 0).any()]
+        are_fine = [np.logical_and.reduce([begins == ends, *_successive(_is_fine(some, name))]) for name in timed]
+        times = [_joined([_successive(taken.column(f"{name}_{length}")) for name in timed]) for length in ("n", "2n")]
+        self._add("times", times, np.tile(begins, len(timed)), np.concatenate(are_fine))
         several = first[taken.counts >= LEAST_EQUAL]
         rates = [[taken.column(name)[several + at] for at in range(LEAST_EQUAL)] for name in _RATES]
         self._add("rates", rates, whose[several], np.ones(len(several), dtype=bool))
@@ -697,7 +719,7 @@ class _Chance:
                 keys += (bits ^ bits >> np.uint64(32)) * mix
                 equal += np.any([value == before for before in values[:at]], axis=0) if at else np.int8(0)
         kept, begin = are_meant & (equal < len(columns)), self._counts[name].sum()
-        self._keys[name][begin : begin + np.count_nonzero(kept)] = keys[kept]
+        self._keys[name][begin : begin + np.count_nonzero(kept)] = keys[kept][np.argsort(whose[kept], kind="stable")]
         self._counts[name] += np.bincount(whose[kept] + self._visits, minlength=len(self._counts[name]))
 
     def again(self) -> Counts:
@@ -724,6 +746,10 @@ def _equal(keys: Keys) -> Keys:
 def _successive(values: NDArray[T]) -> list[NDArray[T]]:
     """So many that follow each other, from each on."""
     return [values[at : at + max(0, len(values) - LEAST_EQUAL + 1)] for at in range(LEAST_EQUAL)]
+
+
+def _joined(several: Sequence[Sequence[Floats]]) -> list[Floats]:
+    return [np.concatenate(columns) for columns in zip(*several, strict=True)]
 
 
 Keys = NDArray[np.uint64]

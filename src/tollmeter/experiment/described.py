@@ -40,6 +40,7 @@ PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
+HAS_CONTROL = "a visit has a control where its probe has"
 SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
 LEAST_ELF_BYTES = 52 + 32
 """A header of 32 bits, and of one segment."""
@@ -252,6 +253,7 @@ def _has_no_such_source(probe: Probe) -> bool:
 def _is_no_choice(probe: Probe) -> bool:
     return any(
         (parameter.kind == "choice") != bool(parameter.choices)
+        or (parameter.choices and parameter.refine)
         or (parameter.choices and parameter.typical not in (None, *parameter.choices))
         for parameter in probe.parameters
     )
@@ -271,7 +273,7 @@ OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
     (_is_worse_when_better, WORK_IS_MEANT),
     (_names_twice, "a probe has one metric, parameter and choice of a name"),
     (_has_no_such_source, "a probe has metrics, each of what it times"),
-    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
+    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical and none between others"),
 )  # fmt: skip
 
 
@@ -300,6 +302,17 @@ def _has_other_lanes(probe: Probe, visit: Outcome) -> bool:
     return is_other or bool(lanes and visit.workers and len(lanes) != len(visit.workers) - 1)
 
 
+def _shares_a_cpu(_: Probe, visit: Outcome) -> bool:
+    """Returns whether workers that take turns on a CPU have a real-time priority, at which one would keep it."""
+    return visit.priority == "real-time" and len({*visit.workers}) < len(visit.workers)
+
+
+def _counts_no_control(probe: Probe, visit: Outcome) -> bool:
+    counts, events = visit.counted, visit.events
+    has_counts = counts and (counts.control_calls or counts.control_instructions)
+    return not probe.control and bool(has_counts or (events and events.control))
+
+
 def _works_elsewhere(_: Probe, visit: Outcome) -> bool:
     return not {*visit.workers} <= {*visit.cpus} or bool(
         visit.workers and visit.samples and visit.samples[0].witness.cpu_before not in (-1, visit.workers[0])
@@ -326,6 +339,8 @@ OF_VISITS_MEANT: Sequence[tuple[Callable[[Probe, Outcome], bool], str]] = (
     (_does_no_such_work, WORK_IS_MEANT),
     (_is_not_alone, "a visit has companions where its probe has"),
     (_has_other_lanes, "companions that run all the time, and no others, are timed themselves"),
+    (_counts_no_control, HAS_CONTROL),
+    (_shares_a_cpu, "a worker of real-time priority has a CPU of its own"),
     (_works_elsewhere, "the timed worker is on the first CPU of a visit's workers, which are on its CPUs"),
     (_moves_other_bytes, "work is not negative, each byte moves once to three times, and lies in the buffer"),
     (_reports_what_is_timed, "a value that a probe reports itself is none that is timed"),

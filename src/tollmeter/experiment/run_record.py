@@ -27,6 +27,8 @@ MOST_INTERRUPTS = 1e7
 """A second on a CPU: each takes hundreds of cycles."""
 MOST_EVENTS = 1e8
 """Of the kernel's memory management, a second on a CPU."""
+OF_OTHERS = "/proc/stat"
+"""Says how much of the CPUs' time others took."""
 LEAST_QUOTA = 1e-3
 """CPUs: Linux grants a millisecond of each second at least."""
 WIDTHS = 0.5, 16.0
@@ -140,6 +142,8 @@ OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
      "a quota is a millisecond of each second at least"),
     (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
      "what is noted around a run is noted to its end"),
+    (lambda recorded: any(OF_OTHERS in seen.unreadable and seen.others is not None for _, seen in _seen(recorded)),
+     "what cannot be read has no value"),
     (_goes_on, "a visit that the end of the run cuts short is among the last"),
     (_has_more_events, "the system's events take time"),
     (_is_limited_to_less, "a run's memory is as much as its visits fill"),

@@ -87,7 +87,8 @@ def _kind(visit: Outcome) -> Hashable:
         visit.revision, visit.asked_ns, id(visit.counted), visit.seed > 0, visit.at_ns > 0, min(2, len(visit.controls)),
         len(visit.samples) > 0,
         tuple(visit.chosen.items()) if visit.chosen else (), tuple(visit.gauges) if visit.gauges else (),
-        companions(visit), _first_cpu(visit), events and (events.by, events.kernel, tuple(events.body)),
+        companions(visit), _first_cpu(visit),
+        events and (events.by, events.kernel, tuple(events.body), tuple(events.control)),
     )  # fmt: skip
 
 
