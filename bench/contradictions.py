@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""233 kinds of contradiction, each planted into recorded journals with all checksums right: which are caught?
+"""Kinds of contradiction, each planted into recorded journals with all checksums right: which are caught?
 
-    bench/contradictions.py RUN...                     the forty that rules were developed against
-    bench/contradictions.py --held-out RUN...          the 85 that were drawn with them
-    bench/contradictions.py --fresh RUN...             the 48 of a later list that rules were developed against
-    bench/contradictions.py --fresh --held-out RUN...  the 60 that were drawn with these
+    bench/contradictions.py RUN...
+    bench/contradictions.py --only=KIND RUN...
 
 A kind is caught where the journal is refused, the run names a contradiction that it had not, or a row of what was
-changed has lost its number. The halves are drawn by a seed."""
+changed has lost its number. Most kinds were held out when they were written: rules were added once it was known how
+many passed (docs/measuring.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ from tollmeter.protocol import seal
 from tollmeter.store.journal import NAME, read, streams
 from tollmeter.store.request import Request, read_request, write_request
 
-SEED, DEVELOPED = 20261128, 40
 DAY_NS = 86_400 * 10**9
 Stream = list[dict[str, Any]]
 
@@ -178,13 +176,6 @@ def renumber(planting: Planting, gone: Sequence[Stream]) -> object:
     return planting
 
 
-def slow_half_of_visits(planting: Planting) -> None:
-    group = max(planting.points(), key=len)
-    ordered = sorted(group, key=each_ns)
-    renumber(planting, ordered[len(ordered) // 2 :])
-    planting.touch(ordered[: len(ordered) // 2])
-
-
 def slow_half_of_samples(planting: Planting) -> None:
     for one in planting.point():
         kept = sorted(of("sample", one), key=lambda record: record["body"][1])
@@ -233,14 +224,6 @@ def compressed(several: Sequence[Stream], factor: float) -> None:
             record["at_ns"] = begin + round((record["at_ns"] - begin) * factor)
 
 
-def spread_out(planting: Planting) -> None:
-    """Ten times the time between all samples, with the same batches."""
-    begin = first("visit", planting.good()[0])["at_ns"]
-    for record in (record for one in planting.touch(planting.visits) for record in one if record.get("at_ns")):
-        record["at_ns"] = begin + (record["at_ns"] - begin) * 10
-    multiply(planting.notes, 10, "seconds")
-
-
 def backwards(one: Stream) -> None:
     times = [record["at_ns"] for record in of("sample", one)]
     for record, at_ns in zip(of("sample", one), reversed(times), strict=True):
@@ -276,12 +259,6 @@ def built(planting: Planting) -> list[dict[str, Any]]:
     name = planting.rng.choice(measured)
     planting.touch([one for one in planting.good() if one[0]["probe"] == name])
     return [build for build in planting.head("build") if build["probe"] == name]
-
-
-def unbuilt(planting: Planting) -> None:
-    gone = built(planting)
-    for one in (one for one in planting.streams if one[0]["k"] == "machine"):
-        one[:] = [record for record in one if not any(record is build for build in gone)]
 
 
 def same_executable(planting: Planting) -> None:
@@ -329,19 +306,11 @@ def witnesses(planting: Planting, change: Callable[[dict[str, Any]], object]) ->
         change(record)
 
 
-def witnessed_by_another(planting: Planting) -> None:
-    one, other = strangers(planting)
-    planting.touch([other])
-    for record, twin in zip(of("witness", other), of("witness", one), strict=False):
-        record |= {key: value for key, value in twin.items() if key not in ("i", "n", "c")}
-
-
 LOADS, MOVES = (
     ("latency-of-size",),
     ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size"),
 )
 ALL_RATES = ("control_hz", "control_before_hz")
-ALL_WIDTHS = ("width_hz", "width_before_hz", "width_between_hz")
 IPC = ("switch", "call-of-object", "transfer-of-state", "core-to-core")
 Plant = Callable[[Planting], object]
 
@@ -391,19 +360,6 @@ def begun_late(planting: Planting) -> object:
     return one
 
 
-def seconds_go_back(planting: Planting) -> None:
-    planting.touch(planting.visits)
-    planting.notes[1]["seconds"], planting.notes[0]["seconds"] = (
-        planting.notes[0]["seconds"],
-        planting.notes[1]["seconds"],
-    )
-
-
-def lanes_too_long(planting: Planting) -> None:
-    for record in of("sample", planting.one(lambda one: any(record.get("lanes") for record in of("sample", one)))):
-        record["lanes"] = [[turns, 40 * ns] for turns, ns in record["lanes"]]
-
-
 def other_priority(planting: Planting) -> None:
     one = planting.one()
     one[0]["priority"] = "normal" if one[0].get("priority") == "real-time" else "real-time"
@@ -413,15 +369,12 @@ KINDS: dict[str, Plant] = {
     # ---- the machine
     "machine: 64 CPUs beside two that are listed": online,
     "machine: a CPU is allowed twice": machine(allowed_cpus=[0, 1, 1]),
-    "machine: less memory than a visit filled": machine(memory_bytes=1 << 18),
     "machine: a line of 7 bytes": in_cache(1, line_bytes=7),
     "machine: a second level with lines of 96 bytes": in_cache(2, line_bytes=96),
     "machine: a first level larger than the second": in_cache(1, size_bytes=1 << 26),
     "machine: more ways than lines": in_cache(1, ways=4096),
     "machine: a page of 5000 bytes": machine(page_bytes=5000),
     "machine: 5.9 GHz beside a control loop at 3": machine(core_clock_hz=9.9e9),
-    "machine: a tenth of the rate of its control loops": machine(core_clock_hz=3e8),
-    "machine: two copies that differ": lambda planting: second_copy(planting, "machine", memory_bytes=1 << 40),
     "machine: two copies whose probes differ": lambda planting: second_copy(planting, "probe", revision=77),
     "machine: an architecture that its ABIs are not of": machine(architecture="aarch64"),
     "machine: a CPU in two cores": lambda planting: in_topology(planting, cores=["0-1", "1"]),
@@ -452,20 +405,13 @@ KINDS: dict[str, Plant] = {
     "clock: steps of 50 ms beside times of single ns": lambda planting: update(
         planting.head("clock") + each(planting, "clock"), resolution_ns=5e7
     ),
-    "clock: steps of 1 us beside times of single ns": lambda planting: update(
-        planting.head("clock") + each(planting, "clock"), resolution_ns=1e3
-    ),
     "clock: a reading of 50 ms": lambda planting: first("clock", planting.one()).update(cost_ns=5e7),
     "clock: one visit by a virtual one": lambda planting: first("clock", planting.one()).update(kind="virtual"),
-    "clock: one visit by another source": lambda planting: first("clock", planting.one()).update(
-        source="cycle_counter"
-    ),
     "clock: a reading of 40 times the run's in one visit": lambda planting: multiply(
         [first("clock", planting.one())], 40, "cost_ns"
     ),
     "clock: a reading of less than nothing": lambda planting: first("clock", planting.one()).update(cost_ns=-5.0),
     # ---- descriptions, builds
-    "description: no build of a measured probe": unbuilt,
     "description: an ABI that was not built": lambda planting: planting.one()[0].update(abi="ia32"),
     "description: one executable of two probes": same_executable,
     "description: two builds of one probe and ABI": lambda planting: again(planting, "build", sha256="0" * 64),
@@ -474,30 +420,17 @@ KINDS: dict[str, Plant] = {
     "description: a cost in bytes a second": lambda planting: metric(
         planting, "entry", "price-of-fault", *LOADS, unit="B/s"
     ),
-    "description: more time is better": lambda planting: metric(
-        planting, "entry", "price-of-fault", *LOADS, better="more"
-    ),
-    "description: control times of a probe without control": lambda planting: without(
-        planting, "control", lambda one: first("sample", one).get("control")
-    ),
     "description: companions of a probe without roles": lambda planting: without(
         planting, "roles", lambda one: first("sample", one).get("lanes")
     ),
     "description: a choice that the probe has not": lambda planting: parameters(
         planting, "choice", lambda given, name: given.update({name: "sideways"})
     ),
-    "description: a negative size": lambda planting: parameters(
-        planting, "size", lambda given, name: given.update({name: -4096})
-    ),
     "description: a parameter is missing": lambda planting: parameters(
         planting, "choice", lambda given, name: given.pop(name)
     ),
     "description: an executable of 7 bytes": lambda planting: update(built(planting), size_bytes=7),
-    "description: an executable built for another CPU": lambda planting: update(
-        built(planting), flags="-O2 -march=armv8-a"
-    ),
     # ---- what was asked
-    "request: other CPUs than were visited": requested(cpus=(7,)),
     "request: another ABI than was visited": requested(abis=("riscv64",)),
     "request: another seed": requested(seed=1),
     "request: a layout of another seed": visit(seed=12345),
@@ -506,10 +439,6 @@ KINDS: dict[str, Plant] = {
         ask(planting, priority="normal" if planting.request.priority == "real-time" else "real-time")
         and planting.touch(planting.visits)
     ),
-    "request: a budget of a hundredth of the run": lambda planting: (
-        ask(planting, budget_seconds=planting.notes[-1]["seconds"] / 100) and planting.touch(planting.visits)
-    ),
-    "request: another machine": requested(targets=("board",)),
     # ---- visits
     "visit: a CPU that does not exist": visit(cpus=[31]),
     "visit: an ABI of another CPU": visit(abi="aarch64"),
@@ -527,69 +456,35 @@ KINDS: dict[str, Plant] = {
     "visit: a footprint beyond memory": lambda planting: (
         [one[0]["work"].update(footprint_bytes=1 << 60) for one in planting.point()]
     ),
-    "visit: a thousand times the bytes": lambda planting: (
-        [
-            one[0]["work"].update(bytes=1000 * one[0]["work"]["bytes"], bus_bytes=1000 * one[0]["work"]["bus_bytes"])
-            for one in planting.point(*MOVES)
-        ]
-    ),
     "visit: another priority than the others": other_priority,
     "visit: a round that comes after a million": visit(round=10**6),
-    "visit: two workers on one CPU": visit(cpus=[1, 1]),
     "visit: a hundred operations for one": lambda planting: (
         [
             one[0]["work"].update(operations=100 * one[0]["work"]["operations"])
             for one in planting.point(*LOADS, "entry", "price-of-fault")
         ]
     ),
-    "visit: more samples than were asked for": visit(samples=1),
     # ---- times
     "time: a visit a day ahead": lambda planting: shift(planting.one(), DAY_NS),
-    "time: a visit that goes back": lambda planting: shift(planting.one(), -(10**9)),
     "time: the last visit a day ahead": lambda planting: shift(planting.touch(planting.good()[-1:])[0], DAY_NS),
     "time: two visits overlap": overlapping,
-    "time: samples that go backwards": lambda planting: backwards(planting.one()),
     "time: bodies longer than the gaps": lambda planting: scale([planting.one()], 4),
-    "time: a run in a fiftieth of its visits' time": note(lambda one: one.update(seconds=one["seconds"] / 50)),
     "time: a run in fifty times its visits' time": note(lambda one: one.update(seconds=one["seconds"] * 50)),
-    "time: notes of the run that go back": seconds_go_back,
     "time: a visit after its first sample": begun_late,
     "time: throttled for longer than the run": note(lambda one: one["surroundings"].update(throttled_s=1e6)),
     "time: waited for longer than the run": lambda planting: planting.one().insert(
         -1, {"k": "aside", "waited_ns": 10**14}
     ),
-    "time: ten times as much between all samples": spread_out,
     # ---- samples
     "sample: all of a visit are equal": lambda planting: update(
         [*of("sample", planting.one())], body=[300_007, 600_011]
     ),
     "sample: those of another visit": lambda planting: copy_samples(planting, twins),
-    "sample: those of another point": lambda planting: copy_samples(planting, strangers),
     "sample: those of another visit, a few ns later": lambda planting: copy_samples(
         planting, twins, lambda ns: ns + planting.rng.randrange(1, 9)
     ),
     "sample: n and 2n exchanged": lambda planting: (
         [record.update(body=record["body"][::-1]) for record in of("sample", planting.one())]
-    ),
-    "sample: 2n in the time of n": lambda planting: (
-        [
-            record.update(body=[record["body"][0], record["body"][0] + 3])
-            for one in planting.point()
-            for record in of("sample", one)
-        ]
-    ),
-    "sample: 2n in ten times n": lambda planting: (
-        [
-            record.update(body=[record["body"][1] // 10, record["body"][1]])
-            for one in planting.point()
-            for record in of("sample", one)
-        ]
-    ),
-    "sample: 2n in exactly twice n": lambda planting: (
-        [record.update(body=[record["body"][0], 2 * record["body"][0]]) for record in of("sample", planting.one())]
-    ),
-    "sample: a hundred times the iterations": lambda planting: multiply(
-        [*of("sample", planting.one())], 100, "iterations"
     ),
     "sample: twice the iterations in one visit": lambda planting: multiply(
         [*of("sample", planting.point()[-1])], 2, "iterations"
@@ -597,34 +492,20 @@ KINDS: dict[str, Plant] = {
     "sample: a control in a hundredth of its time": lambda planting: scale(
         [planting.one(lambda one: first("sample", one).get("control"))], 0.01, "control"
     ),
-    "sample: the slow half of a point's visits is gone": slow_half_of_visits,
     "sample: the slow half of a point's samples is gone": slow_half_of_samples,
-    "sample: a companion in forty times the batch": lanes_too_long,
     "sample: the times of two points exchanged": exchange,
     # ---- evidence
     "evidence: more ticks than went by": lambda planting: witnesses(
         planting, lambda record: record.update(steal_ticks=10**6)
     ),
-    "evidence: a longer delay than went by": lambda planting: witnesses(
-        planting, lambda record: record.update(delay_ns=10**11)
-    ),
     "evidence: a million page faults in a sample": lambda planting: witnesses(
         planting, lambda record: record.update(minor_faults=10**6)
-    ),
-    "evidence: a million context switches in a sample": lambda planting: witnesses(
-        planting, lambda record: record.update(voluntary=10**6)
     ),
     "evidence: a worker on another CPU": lambda planting: witnesses(
         planting, lambda record: record.update(cpu_before=63, cpu_after=63)
     ),
     "evidence: loops twice as fast in one visit": lambda planting: witnesses(
         planting, lambda record: multiply([record], 2, *ALL_RATES)
-    ),
-    "evidence: one reading of the loop throughout": lambda planting: update(
-        each(planting, "witness"), control_hz=3 * 10**9, control_before_hz=3 * 10**9
-    ),
-    "evidence: independent additions that are slower": lambda planting: multiply(
-        each(planting, "witness"), 0.05, *ALL_WIDTHS
     ),
     "evidence: readings that do not join": lambda planting: (
         [
@@ -635,37 +516,15 @@ KINDS: dict[str, Plant] = {
     "evidence: 9.9 GHz beside a loop at 3": lambda planting: witnesses(
         planting, lambda record: record.update(frequency_khz=9_900_000)
     ),
-    "evidence: another visit's": witnessed_by_another,
     "evidence: the loop around a visit twice as fast": lambda planting: multiply(
         [*of("control", planting.one())], 2, "adds"
     ),
     # ---- what was counted
-    "count: an entry without a system call": lambda planting: (
-        [
-            counted_one.update(calls=[0, 0], long_calls=[1, 0])
-            for counted_one in (next(record for one in planting.point("entry") for record in of("count", one)),)
-        ]
-    ),
-    "count: fewer instructions in 2n than in n": lambda planting: counted(
-        planting, "instructions", lambda record: record.update(instructions=record["instructions"][::-1])
-    ),
     "count: a buffer beyond memory": lambda planting: counted(
         planting, "k", lambda record: record.update(buffer_bytes=1 << 60)
     ),
-    "count: a walk through a hundredth of its size": lambda planting: counted(
-        planting,
-        "chase_bytes",
-        lambda record: record.update(
-            chase_bytes=record["chase_bytes"] // 100, buffer_bytes=record["buffer_bytes"] // 100
-        ),
-    ),
     "count: another line than the machine's": lambda planting: counted(
         planting, "line_bytes", lambda record: record.update(line_bytes=128)
-    ),
-    "count: a ladder of ten times the samples": lambda planting: counted(
-        planting,
-        "ladder",
-        lambda record: record.update(ladder=[[one[0], *(10 * ns for ns in one[1:])] for one in record["ladder"]]),
     ),
     "count: a ladder of half the samples": lambda planting: counted(
         planting,
@@ -681,9 +540,6 @@ KINDS: dict[str, Plant] = {
     # ---- rows that are scaled alone
     "row: a system call in a hundredth": rows(0.01, "entry"),
     "row: a system call in half": rows(0.5, "entry"),
-    "row: a load of the first level in a tenth": rows(0.1, *LOADS, place=0),
-    "row: a load of the first level in half": rows(0.5, *LOADS, place=0),
-    "row: a load of memory in a fiftieth": rows(0.02, *LOADS, place=-1),
     "row: a load of the middle in four times": lambda planting: scale(
         planting.point(*LOADS, place=len(planting.points(*LOADS)) // 2), 4
     ),
@@ -758,15 +614,6 @@ def declares(**fields: Any) -> Plant:
     return lambda planting: described(planting, **fields)
 
 
-def drop(kind: str, place: int = 1) -> Plant:
-    def plant(planting: Planting) -> None:
-        one = planting.one()
-        gone = [*of(kind, one)][place]
-        one[:] = [record for record in one if record is not gone]
-
-    return plant
-
-
 def double(kind: str, place: int = 1) -> Plant:
     def plant(planting: Planting) -> None:
         one = planting.one()
@@ -824,14 +671,6 @@ def half_time(planting: Planting) -> None:
         record["at_ns"] = begin + (record["at_ns"] - begin) // 2
 
 
-def packed(planting: Planting) -> None:
-    """Half of the time between all samples, with the same batches."""
-    begin = planting.visits[0][0]["at_ns"]
-    for record in (record for one in planting.touch(planting.visits) for record in one if record.get("at_ns")):
-        record["at_ns"] = begin + (record["at_ns"] - begin) // 2
-    multiply(planting.notes, 0.5, "seconds")
-
-
 def point_evidence(change: Callable[[dict[str, Any]], object], *means: str) -> Plant:
     return lambda planting: [change(record) for one in planting.point(*means) for record in of("witness", one)]
 
@@ -845,38 +684,12 @@ def times(factor: float, *names: str) -> Callable[[dict[str, Any]], object]:
     return lambda record: record.update({name: [int(one * factor) for one in record[name]] for name in names})
 
 
-def without_control(planting: Planting) -> None:
-    one = planting.one(lambda one: first("sample", one).get("control"))
-    for record in [*of("sample", one)][::2]:
-        record.pop("control", None)
-
-
-def slower_control(planting: Planting) -> None:
-    """A control that takes longer than its body in all of a point."""
-    named = {probe["probe"] for probe in planting.head("probe") if probe.get("control")}
-    groups = [group for group in planting.points() if group[0][0]["probe"] in named]
-    for record in (record for one in planting.touch(planting.rng.choice(groups)) for record in of("sample", one)):
-        ratio = record["control_iterations"] / record["iterations"]
-        record["control"] = [round(ns * ratio * 1.5) for ns in record["body"]]
-
-
 def workers(change: Callable[[list[int]], list[int]]) -> Plant:
     def plant(planting: Planting) -> None:
         one = planting.one(lambda one: len({*(one[0].get("workers") or [])}) > 1)
         one[0]["workers"] = change(one[0]["workers"])
 
     return plant
-
-
-def two_at_once(planting: Planting) -> None:
-    several = [*of("sample", planting.one())]
-    several[2]["at_ns"] = several[1]["at_ns"]
-
-
-def exchanged_rounds(planting: Planting) -> None:
-    several = planting.touch(planting.good())
-    early, late = several[1], several[-2]
-    early[0]["round"], late[0]["round"] = late[0]["round"], early[0]["round"]
 
 
 def three_calls(planting: Planting) -> None:
@@ -898,39 +711,24 @@ FRESH: dict[str, Plant] = {
         cache(planting, 2, shared_cpus="0-1"),
         cache(planting, 3, shared_cpus="0"),
     ),
-    "machine: no third level but a fourth": lambda planting: (
-        planting.touch(planting.visits),
-        cache(planting, 3, level=4),
-    ),
-    "machine: a huge page of 3 MiB": lambda planting: in_topology(planting, huge_page_bytes=3 << 20),
-    "machine: a node that is nearer to itself than 10": lambda planting: (
-        in_topology(planting),
-        [node.update(distances=[9]) for one in planting.head("machine") for node in one["topology"]["nodes"]],
-    ),
     "machine: a core in two packages": lambda planting: in_topology(planting, packages=["0-1", "0"]),
     "machine: an offline CPU that is online": lambda planting: in_topology(planting, offline="1"),
     "fact: a counter of Arm beside x86": fact(clocksource="arch_sys_counter"),
     "fact: a timer of 279 ns beside steps of 20": fact(clocksource="acpi_pm"),
     "fact: four memory nodes beside one that is listed": fact(numa_nodes="0-3"),
-    "fact: more processes run than there are": fact(load_average="1.29 1.03 0.44 900/81 10769"),
     "fact: a load that is below nothing": fact(load_average="-3.00 1.03 0.44 1/81 10769"),
     # ---- notes of the run
-    "note: more visits than stand before it": noted(1, visits=10**6),
     "note: fewer visits than the note before": lambda planting: (
         planting.touch(planting.visits),
         planting.notes[-1].update(visits=planting.notes[0]["visits"] - 1),
     ),
     "note: other programs had 40 CPUs": around(others=40.0),
-    "note: pressure of 3": around(pressure=3.0),
     "note: a time below nothing": noted(0, seconds=-1.0),
-    "note: niceness 25": around(nice=25),
     "note: filters of system calls that vanish": lambda planting: (
         around(0, seccomp_filters=3)(planting),
         around(-1, seccomp_filters=0)(planting),
     ),
-    "note: less memory than buffers fill": around(memory_limit=1 << 20),
     "note: a quota of a hundredth": around(quota=0.01),
-    "note: throttled without a quota": around(-1, throttled_s=1.5),
     "note: a billion interrupts a second": around(interrupts={"LOC": 1e9}),
     "note: interrupts below nothing": around(interrupts={"LOC": -4.0}),
     "note: a third more time in one": lambda planting: (
@@ -940,9 +738,7 @@ FRESH: dict[str, Plant] = {
     # ---- descriptions
     "description: three system calls an operation": three_calls,
     "description: a worker that waits does not": flag("switches"),
-    "description: page faults that are not declared": flag("faults"),
     "description: a clock that is not stopped": flag("pauses"),
-    "description: a checksum of three letters": lambda planting: update(built(planting), sha256="xyz"),
     "description: no metric": declares(metrics=[]),
     "description: a metric twice": lambda planting: [
         probe["metrics"].append(copy.deepcopy(probe["metrics"][0]))
@@ -953,41 +749,23 @@ FRESH: dict[str, Plant] = {
     "description: revision -1": declares(revision=-1),
     "description: another protocol": declares(protocol=9),
     # ---- visits
-    "visit: workers exchanged": workers(lambda several: several[::-1]),
     "visit: a worker too many": workers(lambda several: [*several, 0]),
     "visit: batches of a second were requested": visit(sample_ns=10**9),
     "visit: no operations": work(operations=0),
     "visit: fewer bytes than none": work(bytes=-64, bus_bytes=-64),
-    "visit: a chosen kernel of Arm": lambda planting: planting.one(lambda one: one[0].get("chosen"))[0].update(
-        chosen={"kernel": "neon"}
-    ),
     "visit: a round that goes back": lambda planting: planting.touch(planting.good()[-3:-2])[0][0].update(round=0),
-    "visit: rounds exchanged": exchanged_rounds,
-    "visit: of another machine": visit(target="board"),
-    "visit: at a priority that is none": visit(priority="lowest"),
     "visit: a parameter that its probe has not": lambda planting: planting.one()[0]["parameters"].update(colour=3),
     "visit: of another ABI that was built": another_abi,
     "visit: of another probe": lambda planting: as_another(planting, "probe", "revision"),
-    "visit: of another point": lambda planting: as_another(planting, "probe", "revision", "parameters", "work"),
     "visit: of the largest size, and is of the smallest": another_size,
     "visit: not pinned": visit(pinned=False),
     "visit: without layout": visit(seed=0),
     # ---- times
-    "time: a visit at no time": visit(at_ns=0),
-    "time: two samples at once": two_at_once,
     "time: an hour within the run": hour_of_pause,
-    "time: half of the time between all samples": packed,
     "time: all in half of its time": half_time,
-    "time: counting that took none": lambda planting: first(
-        "aside", planting.one(lambda one: any(record["counted_ns"] for record in of("aside", one)))
-    ).update(counted_ns=0),
-    "time: counting of a thousand seconds": lambda planting: first(
-        "aside", planting.one(lambda one: [*of("aside", one)])
-    ).update(counted_ns=10**12),
     "time: companions that made no turn": samples(
         lambda record: record.update(lanes=[[0, ns] for _, ns in record["lanes"]]), "lanes"
     ),
-    "time: companions that one sample lacks": samples(lambda record: record.pop("lanes"), "lanes", 3),
     "time: the loop before a visit in ten times": lambda planting: multiply(
         [first("control", planting.one(lambda one: [*of("control", one)]))], 10, "ns"
     ),
@@ -997,105 +775,329 @@ FRESH: dict[str, Plant] = {
     # ---- samples
     "sample: a number is left out": samples(lambda record: record.update(i=record["i"] + (record["i"] > 1))),
     "sample: a number twice": double("sample"),
-    "sample: no iterations": samples(lambda record: record.update(iterations=0)),
-    "sample: times below nothing": samples(times(-1, "body")),
     "sample: one batch instead of two": samples(lambda record: record.update(body=record["body"][:1])),
-    "sample: a third batch": samples(lambda record: record.update(body=[*record["body"], 3 * record["body"][0]])),
-    "sample: a control slower than its body": slower_control,
-    "sample: a control in each second one": without_control,
-    "sample: ten times the control's turns": samples(
-        lambda record: record.update(control_iterations=record["control_iterations"] * 10), "control"
-    ),
     "sample: whole microseconds": samples(
         lambda record: record.update(body=[ns // 1000 * 1000 for ns in record["body"]])
     ),
-    "sample: a visit in half of its time": lambda planting: scale([planting.one()], 0.5),
     "sample: a visit in a third more": lambda planting: scale([planting.one()], 1.33),
     "sample: a thousand switches that its evidence has not": samples(
         lambda record: record.update(counts=[[one[0], 1000] for one in record["counts"]]), "counts"
-    ),
-    "sample: faults below nothing": samples(
-        lambda record: record.update(counts=[[-3, *one[1:]] for one in record["counts"]]), "counts"
     ),
     "sample: events that are not counted": samples(
         lambda record: record.update(counts=[[*one, 7] for one in record["counts"]]), "counts"
     ),
     # ---- evidence
-    "evidence: fewer interruptions than none": beside(lambda record: record.update(involuntary=-5)),
-    "evidence: a delay below nothing": beside(lambda record: record.update(delay_ns=-(10**6))),
-    "evidence: a switch without waiting": point_evidence(
-        lambda record: record.update(voluntary=0, involuntary=0), "switch", "call-of-object"
-    ),
     "evidence: 500 preemptions without a wait": beside(lambda record: record.update(involuntary=500, delay_ns=0)),
     "evidence: a pinned worker that moved": beside(
         lambda record: record.update(cpu_after=1 - (record["cpu_before"] or 0))
     ),
-    "evidence: 300 MHz beside loops of 3 GHz": lambda planting: update(
-        each(planting, "witness"), frequency_khz=300_000
-    ),
     "evidence: a rate below nothing": beside(lambda record: record.update(frequency_khz=-1)),
-    "evidence: three times the additions in one visit": beside(lambda record: multiply([record], 3, *ALL_WIDTHS)),
     "evidence: no additions": beside(lambda record: record.update(width_hz=0, width_before_hz=0)),
-    "evidence: 100,000 reads from a disk in a sample": beside(lambda record: record.update(major_faults=10**5)),
     "evidence: price of a fault without faults": point_evidence(
         lambda record: record.update(minor_faults=0), "price-of-fault"
     ),
-    "evidence: a sample without": drop("witness"),
     "evidence: of a sample twice": double("witness"),
     # ---- what was counted
     "count: as many instructions in 2n as in n": counting(
         "instructions", lambda record: record.update(instructions=[record["instructions"][1]] * 2)
     ),
-    "count: calls that rise thrice": counting(
-        "calls", lambda record: record.update(calls=[4, 12], long_calls=[40, 120])
-    ),
-    "count: a control of more instructions than its body": counting(
-        "control_instructions",
-        lambda record: record.update(control_instructions=[10 * one for one in record["instructions"]]),
-    ),
     "count: lengths that rise": counting("ladder", lambda record: record.update(ladder=record["ladder"][::-1])),
-    "count: a batch in no time": counting(
-        "ladder", lambda record: record.update(ladder=[[one[0], *(0 for _ in one[1:])] for one in record["ladder"]])
-    ),
-    "count: a walk by 3 bytes": counting("chase_bytes", lambda record: record.update(chase_stride=3)),
     "count: a thousand pages in a kilobyte": counting(
         "chase_bytes", lambda record: record.update(chase_pages=record["chase_pages"] * 1000)
     ),
-    "count: pages of 16 KiB": counting("page_bytes", lambda record: record.update(page_bytes=16384)),
     "count: a buffer of a page": counting("chase_bytes", lambda record: record.update(buffer_bytes=4096)),
-    "count: steps that are in order less than never": counting(
-        "chase_bytes", lambda record: record.update(chase_in_order=-0.5)
-    ),
-    "gauge: seven times all of its memory in huge pages": gauge(lambda _: 7.0, "huge_pages"),
-    "gauge: a thousand times the code": gauge(lambda value: value * 1000, "code"),
     # ---- rows that are scaled alone
-    "row: a load of the first level in four times": rows(4, *LOADS, place=0),
     "row: a load of memory in a fifth": rows(0.2, *LOADS, place=-1),
-    "row: a system call in forty times": rows(40, "entry"),
     "row: a stream in a tenth": rows(0.1, *MOVES),
 }
 
 
+def topologies(planting: Planting) -> list[dict[str, Any]]:
+    in_topology(planting)
+    return [one["topology"] for one in planting.head("machine") if one.get("topology")]
+
+
+def in_nodes(**fields: Any) -> Plant:
+    return lambda planting: [node.update(fields) for one in topologies(planting) for node in one["nodes"]]
+
+
+def in_parameter(has: Callable[[dict[str, Any]], object], change: Callable[[dict[str, Any]], object]) -> Plant:
+    """The first such parameter of a probe that was measured."""
+
+    def plant(planting: Planting) -> None:
+        named = {probe["probe"] for probe in planting.head("probe") if any(map(has, probe["parameters"]))}
+        name = planting.one(lambda one: one[0]["probe"] in named)[0]["probe"]
+        planting.touch([one for one in planting.good() if one[0]["probe"] == name])
+        for probe in planting.head("probe"):
+            if probe["probe"] == name:
+                change(next(filter(has, probe["parameters"])))
+
+    return plant
+
+
+def built_otherwise(planting: Planting) -> None:
+    """An executable of ia32 is of 64 bits."""
+    name = planting.one(lambda one: one[0]["abi"] == "ia32")[0]["probe"]
+    planting.touch([one for one in planting.good() if (one[0]["probe"], one[0]["abi"]) == (name, "ia32")])
+    for build in planting.head("build"):
+        if (build["probe"], build["abi"]) == (name, "ia32"):
+            build["flags"] = build["flags"].replace("-m32", "-m64")
+
+
+def on_one_cpu(planting: Planting) -> None:
+    one = planting.one(lambda one: one[0].get("priority") == "real-time" and len(one[0].get("workers") or []) > 1)
+    one[0]["workers"] = one[0]["workers"][:1] * len(one[0]["workers"])
+
+
+def other_choice(planting: Planting) -> None:
+    one = planting.one(lambda one: one[0].get("chosen"))
+    one[0]["chosen"] = {name: "sse2" if value != "sse2" else "portable" for name, value in one[0]["chosen"].items()}
+
+
+def in_samples(has: Callable[[dict[str, Any]], object], change: Callable[[dict[str, Any]], object]) -> Plant:
+    """Each such sample of a visit that has one."""
+
+    def plant(planting: Planting) -> None:
+        for record in filter(has, of("sample", planting.one(lambda one: any(map(has, of("sample", one)))))):
+            change(record)
+
+    return plant
+
+
+def in_second(has: Callable[[dict[str, Any]], object], change: Callable[[dict[str, Any]], object]) -> Plant:
+    """The second sample of a visit with such samples."""
+    return lambda planting: change([*of("sample", planting.one(lambda one: any(map(has, of("sample", one)))))][1])
+
+
+def faults_without(planting: Planting) -> None:
+    one = planting.one(lambda one: any(record.get("counts") for record in of("sample", one)))
+    place = first("counters", one)["events"].index("page-faults")
+    for record in of("sample", one):
+        record["counts"][place] = [500, 1000]
+
+
+def switches_without(planting: Planting) -> None:
+    """A visit whose batches made switches has none beside its samples."""
+
+    def has(one: Stream) -> bool:
+        events: list[str] = next(of("counters", one), {"events": []})["events"]
+        return "context-switches" in events and any(
+            record.get("counts") and record["counts"][events.index("context-switches")][1] > 10
+            for record in of("sample", one)
+        )
+
+    update([*of("witness", planting.one(has))], voluntary=0, involuntary=0)
+
+
+def exchanged_witnesses(planting: Planting) -> None:
+    several = [*of("witness", planting.one())]
+    several[1]["i"], several[2]["i"] = several[2]["i"], several[1]["i"]
+
+
+def counts(has: Callable[[dict[str, Any]], object], **fields: Any) -> Plant:
+    """What one visit counted."""
+    return lambda planting: first("count", planting.one(lambda one: any(map(has, of("count", one))))).update(fields)
+
+
+def entered_beyond(planting: Planting) -> None:
+    entered = 4 * planting.head("machine")[0]["memory_bytes"]
+    counting("entered", lambda record: record.update(entered=[record["entered"][0], entered, entered]))(planting)
+
+
+def above_the_peak(planting: Planting) -> None:
+    one = planting.one(lambda one: any(record["metric"] == "resident_peak" for record in of("gauge", one)))
+    values = {record["metric"]: record for record in of("gauge", one)}
+    values["resident"]["value"] = 2 * values["resident_peak"]["value"]
+
+
+def stood_still(planting: Planting) -> None:
+    planting.touch(planting.visits)
+    place = len(planting.notes) // 2
+    planting.notes[place]["seconds"] = planting.notes[place - 1]["seconds"]
+
+
+def uncounted(planting: Planting) -> None:
+    planting.one(lambda one: [*of("counters", one)])
+    requested(counters=False)(planting)
+
+
+def begun_at_once(planting: Planting) -> None:
+    one = planting.one(lambda one: [*of("control", one)])
+    one[0]["at_ns"] = first("sample", one)["at_ns"] - 10
+
+
+def begun_while_counting(planting: Planting) -> None:
+    """A visit begins when the samples of the one before end, whose work is counted then."""
+    several = planting.good()
+    counted_ns = [next(of("aside", one), {}).get("counted_ns", 0) for one in several]
+    place = planting.rng.choice([at for at in range(1, len(several) - 1) if counted_ns[at] > 5 * 10**6])
+    last, later = [*of("sample", several[place])][-1], planting.touch([several[place + 1]])[0]
+    end = last["at_ns"] + sum(last["body"]) * 9 // 8 + sum(last.get("control") or [0]) + 200_000
+    shift(later, end - later[0]["at_ns"])
+
+
+def below_zero(planting: Planting) -> None:
+    begin = planting.visits[0][0]["at_ns"] + 10**9
+    for one in planting.touch(planting.visits):
+        shift(one, -begin)
+
+
+def exchanged_numbers(planting: Planting) -> None:
+    several = planting.good()
+    place = planting.rng.randrange(1, len(several) - 2)
+    one, other = planting.touch(several[place : place + 2])
+    one[0]["visit"], other[0]["visit"] = other[0]["visit"], one[0]["visit"]
+
+
+def other_ladder(planting: Planting) -> None:
+    one, other = planting.touch(
+        planting.rng.sample(
+            [one for one in planting.good() if any(record.get("ladder") for record in of("count", one))], 2
+        )
+    )
+    first("count", other)["ladder"] = copy.deepcopy(first("count", one)["ladder"])
+
+
+def half_again(planting: Planting) -> None:
+    several = [*of("sample", planting.one(lambda one: len([*of("sample", one)]) >= 12))]
+    for record, twin in zip(several[len(several) // 2 :], several, strict=False):
+        record["body"], record["iterations"] = list(twin["body"]), twin["iterations"]
+
+
+def mirrored(planting: Planting) -> None:
+    one, other = planting.touch([*twins(planting)])
+    for record, twin in zip(of("sample", other), [*of("sample", one)][::-1], strict=False):
+        record["body"], record["iterations"] = list(twin["body"]), twin["iterations"]
+
+
+def same_lanes(planting: Planting) -> None:
+    several = [*of("sample", planting.one(lambda one: first("sample", one).get("lanes")))]
+    update(several, lanes=several[0]["lanes"])
+
+
+def other_controls(planting: Planting) -> None:
+    groups = [group for group in planting.points() if first("sample", group[0]).get("control")]
+    one, other, *_ = planting.touch(planting.rng.choice(groups))
+    for record, twin in zip(of("sample", other), of("sample", one), strict=False):
+        record["control"], record["control_iterations"] = list(twin["control"]), twin["control_iterations"]
+
+
+def has(name: str) -> Callable[[dict[str, Any]], object]:
+    return lambda record: record.get(name)
+
+
+LATER: dict[str, Plant] = {
+    "machine: more huge pages than memory": lambda planting: in_topology(
+        planting, hugetlb=[{"bytes": 1 << 30, "pages": 10**6}]
+    ),
+    "machine: a huge page of half a page": lambda planting: in_topology(planting, huge_page_bytes=2048),
+    "machine: a distance too many": in_nodes(distances=[10, 20]),
+    "machine: seven ways": in_cache(1, ways=7),
+    "machine: a CPU of two kinds": lambda planting: in_topology(
+        planting, kinds=[{"cpus": cpus, "name": cpus, "capacity": 512, "max_khz": 0} for cpus in ("0-1", "1")]
+    ),
+    "machine: threads of a core that the topology has apart": machine(cores=[[0, 1]]),
+    "machine: an allowed node that is not there": lambda planting: in_topology(planting, allowed_nodes="3"),
+    "machine: last caches that the list of caches has otherwise": lambda planting: in_topology(
+        planting, last_caches=["0", "1"]
+    ),
+    "description: ia32 of 64 bits": built_otherwise,
+    "description: a choice twice": in_parameter(
+        has("choices"), lambda one: one.update(choices=[one["choices"][0], *one["choices"]])
+    ),
+    "description: a typical value that is none": in_parameter(has("choices"), lambda one: one.update(typical="mauve")),
+    "description: a choice between others": in_parameter(has("choices"), lambda one: one.update(refine=True)),
+    "description: a range that ends before it begins": in_parameter(
+        lambda one: one["stop"] > one["start"] > 0 and one["stop_scale"] == "absolute",
+        lambda one: one.update(start=one["stop"], stop=one["start"]),
+    ),
+    "visit: real-time workers on one CPU": on_one_cpu,
+    "visit: the best of a point is another once": other_choice,
+    "sample: a control longer than the gap": in_samples(has("control"), times(20, "control")),
+    "sample: one with a companion more": in_second(
+        has("lanes"), lambda record: record.update(lanes=[*record["lanes"], record["lanes"][0]])
+    ),
+    "sample: seven iterations more": in_second(
+        lambda record: record["iterations"] > 100, lambda record: record.update(iterations=record["iterations"] + 7)
+    ),
+    "sample: counts of an event that has no name": in_samples(
+        has("counts"), lambda record: record.update(counts=[*record["counts"], [1, 2]])
+    ),
+    "sample: counts of a control that is none": in_samples(
+        lambda record: record.get("counts") and not record.get("control"),
+        lambda record: record.update(control_counts=record["counts"]),
+    ),
+    "sample: faults in batches alone": faults_without,
+    "sample: a control of the body's iterations": in_samples(
+        lambda record: record.get("control") and record["control_iterations"] != record["iterations"],
+        lambda record: record.update(control_iterations=0),
+    ),
+    "evidence: two loops before": lambda planting: update(
+        [*of("control", planting.one(lambda one: [*of("control", one)]))], when="before"
+    ),
+    "evidence: switches in batches alone": switches_without,
+    "evidence: of other samples": exchanged_witnesses,
+    "evidence: a clock that costs a tenth of a batch": lambda planting: first("clock", planting.one()).update(
+        cost_ns=30_000.0
+    ),
+    "count: shorter than its batches": lambda planting: first(
+        "aside", planting.one(lambda one: [*of("aside", one)] and any(map(has("ladder"), of("count", one))))
+    ).update(counted_ns=1000),
+    "count: 300 pages of 256 steps": counts(has("chase_pages"), chase_pages=300),
+    "count: a stride of two chases": counting(
+        "chase_stride", lambda record: record.update(chase_stride=2 * record["chase_bytes"])
+    ),
+    "count: steps in order to hundreds of pages": counts(
+        lambda record: record.get("chase_pages", 0) > 100 and record["chase_stride"] <= 256, chase_in_order=1
+    ),
+    "count: more calls than instructions": counts(
+        lambda record: (record.get("calls") or [0])[0] > 1, instructions=[1, 2]
+    ),
+    "count: pages beyond memory": entered_beyond,
+    "count: a huge page of 12,345 bytes": counts(has("buffer_bytes"), hugetlb_bytes=12_345),
+    "count: descriptors without a call": counts(lambda record: record.get("calls") == [0, 0], left_open=3),
+    "count: calls that were too many": counts(lambda record: (record.get("calls") or [0])[0] > 0, most_calls=1),
+    "gauge: more is resident than at the peak": above_the_peak,
+    "gauge: a hundred times the CPU's time": gauge(lambda value: 100 * value, "cpu_time"),
+    "gauge: four times the faults": gauge(lambda value: 4 * value, "faults_each"),
+    "work: a rate of flops without": lambda planting: [
+        one[0]["work"].update(flops=0)
+        for name in [planting.one(lambda one: one[0]["work"]["flops"])[0]["probe"]]
+        for one in planting.touch([one for one in planting.good() if one[0]["probe"] == name])
+    ],
+    "note: visits in no time": stood_still,
+    "note: a value that cannot be read": around(unreadable=["/proc/stat"]),
+    "request: a day that was used up": requested(budget_seconds=86_400.0),
+    "request: no counters": uncounted,
+    "request: private caches of a tebibyte": requested(private_bytes=1 << 40),
+    "order: numbers exchanged": exchanged_numbers,
+    "order: a visit 10 ns before its samples": begun_at_once,
+    "order: a visit while the one before counts": begun_while_counting,
+    "order: a clock that begins below 0": below_zero,
+    "copy: a control with the times of its body": in_samples(
+        has("control"), lambda record: record.update(control=list(record["body"]))
+    ),
+    "copy: the ladder of another visit": other_ladder,
+    "copy: the second half of a visit is its first": half_again,
+    "copy: a visit backwards": mirrored,
+    "copy: a companion that always takes as long": same_lanes,
+    "copy: the controls of another visit": other_controls,
+}
+"""Of a third list, what the others do not have."""
+
 HONEST = {
+    "count: descriptors without a call": "a long batch may make a call that no short one makes",
+    "gauge: four times the faults": "threads that a body starts have faults of their own",
+    "visit: the best of a point is another once": "a probe looks for the fastest anew in each layout",
     "count: a buffer of a page": "a probe may walk memory that it took itself",
     "count: a ladder of half the samples": "batches beside a count find other caches, and another load of the core",
     "count: as many instructions in 2n as in n": "a body may hand all iterations to the kernel in one call",
-    "count: calls that rise thrice": "a library takes memory now and then: 8 calls in 128 iterations",
-    "description: page faults that are not declared": "a user's probe may not declare them",
-    "evidence: a switch without waiting": "gVisor counts no switches",
     "fact: a counter of Arm beside x86": "an emulator of programs shows the files of the kernel below",
     "request: another seed": "a bundle draws its own",
     "sample: twice the iterations in one visit": "a visit may be calibrated anew, and cost half of the others",
     "time: the loop before a visit in ten times": "a neighbour may take the CPU in the 20 us of the loop",
 }
 """Kinds that contradict nothing, as came out later, and why: they are planted, and not counted."""
-
-
-def drawn(kinds: dict[str, Plant], developed: int) -> tuple[list[str], list[str]]:
-    """The kinds that rules may be developed against, and those that they may not."""
-    names = sorted(kinds)
-    random.Random(SEED).shuffle(names)
-    return names[:developed], names[developed:]
 
 
 def results(planting: Planting) -> Results:
@@ -1146,16 +1148,15 @@ def _values(parameters: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def main(words: list[str]) -> None:
-    held_out = "--held-out" in words
     only = [word.removeprefix("--only=") for word in words if word.startswith("--only=")]
-    kinds, developed = (FRESH, len(FRESH) - 60) if "--fresh" in words else (KINDS, DEVELOPED)
-    names = only or drawn(kinds, developed)[held_out]
+    kinds = KINDS | FRESH | LATER
+    names = only or sorted(kinds)
     passes = defaultdict[str, list[str]](list)
     for folder in (Path(word) for word in words if not word.startswith("--")):
         before = results(Planting(folder, ""))
         print(f"# {folder.name}: {before.index.run.verdict}, {before.index.run.contradictions}", flush=True)
         for name in names:
-            by = caught(Planting(folder, name), (KINDS | FRESH)[name], before)
+            by = caught(Planting(folder, name), kinds[name], before)
             passes[name].append({"": "PASS", "-": "-"}.get(by, "ok"))
             print(f"{folder.name:16} {passes[name][-1]:4} {name}: {by[:100]}", flush=True)
     for name in sorted(names):

@@ -941,7 +941,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "counting that took no time": (counted_in_no_time, "no longer than to count"),
     "a refined choice": (
         lambda told: [parameter.update(refine=True) for probe in of("probe", told[0])
-                      for parameter in probe["parameters"] if parameter["choices"]], "none between others",
+                      for parameter in probe["parameters"] if parameter["choices"]], "a range is of numbers",
     ),
     "counted calls of a control that is none": (
         lambda told: one_of(told, "kernel.signal_self").insert(
@@ -965,6 +965,34 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a control with the times of its body": (lambda told: controlled_like(told, "body"), "the same times"),
     "what others took, of a file that cannot be read": (
         in_notes(unreadable=["/proc/stat"], others=0.1), "cannot be read",
+    ),
+    "a chase in order that leads to 200 pages": (
+        counted(chase_bytes=1 << 21, buffer_bytes=1 << 21, chase_stride=64, chase_in_order=1, chase_pages=200),
+        "enter as many pages",
+    ),
+    "a chase shorter than its stride": (
+        counted(chase_bytes=1 << 12, buffer_bytes=1 << 12, chase_stride=1 << 13), "steps lie in it",
+    ),
+    "calls that were counted and too many": (counted(calls=[8, 16], most_calls=99), "not too much to count"),
+    "a huge page of 12,345 bytes": (counted(hugetlb_bytes=12_345), "whole pages"),
+    "an executable for another mode of a CPU": (
+        lambda told: [one.update(flags=one["flags"] + " -m32") for one in [next(of("build", told[0]))]], "are for the same CPUs",
+    ),
+    "a range that ends before it begins": (
+        lambda told: [parameter.update(start=4096, stop=64, stop_scale="absolute") for probe in of("probe", told[0])
+                      for parameter in probe["parameters"] if not parameter["values"]], "begins before it ends",
+    ),
+    "ten times the CPU's time": (
+        lambda told: gauges(*((place, {"cpu_time": 1e9}) for place, one in enumerate(visits(told))
+                              if one[0]["probe"] == "kernel.function_call"))(told),
+        "than it takes",
+    ),
+    "two loops before a visit": (
+        lambda told: [record.update(when="before") for record in of("control", visits(told)[5])], "and after it",
+    ),
+    "a companion that always takes as long": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
+                      in_samples(lambda _, record: record.update(lanes=[[8, 600_011]]))(told)], "samples differ",
     ),
     "a visit that began at no time": (in_visit("visit", at_ns=0), "says when it began"),
     "bytes below 0": (
@@ -1050,6 +1078,13 @@ def test_a_request_is_of_its_run(tmp_path: Path, name: str) -> None:
     opened(tmp_path, "01")
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), **fields))
     assert any(expected in sentence for sentence in open_run(tmp_path).index.run.contradictions)
+
+
+@pytest.mark.parametrize(("budget_s", "rules"), [(86400.0, 1), (600.0, 0)])
+def test_a_budget_is_used_where_it_ends_a_run(tmp_path: Path, budget_s: float, rules: int) -> None:
+    opened(tmp_path, "01", lambda told: [one for one in told if one[0]["k"] == "run"][-1][0].update(status="budget"))
+    write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), budget_seconds=budget_s))
+    assert sum("had used it" in sentence for sentence in open_run(tmp_path).index.run.contradictions) == rules
 
 
 def test_events_are_counted_where_they_were_asked_for(tmp_path: Path) -> None:

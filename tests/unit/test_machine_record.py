@@ -89,6 +89,7 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     "a core in two packages": (arranged(packages=("0-1", "2-3")), "one package"),
     "an isolated CPU that is not there": (arranged(isolated="77"), "isolated"),
     "threads that are denied": (stated(smt="0"), "hardware threads"),
+    "threads of a core that are on two": (replace(MACHINE, cores=((0, 1),)), "hardware threads"),
     "threads that are claimed": (
         replace(arranged(cores=("0", "1", "2", "3"), clusters=()), cores=()), "hardware threads",
     ),

@@ -11,9 +11,10 @@ from itertools import pairwise, product
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.taken import Counts, Taken
 from tollmeter.experiment.timed_visits import Numbers, TimedVisits
-from tollmeter.experiment.visit_table import VisitTable, grouped, is_here
+from tollmeter.experiment.visit_table import VisitTable, grouped, is_here, is_timed
 from tollmeter.model import Counted, Outcome, Samples
 
 LEAST_ALIKE, MOST_ALIKE = 3, 8
@@ -146,7 +147,7 @@ def _chosen(recorded: Recorded) -> Places:
 
 def _counted(recorded: Recorded) -> Places:
     """Returns visits whose work counts contradict each other or the visit."""
-    alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
+    alone = _alone(recorded)
     counted = [(place, visit, visit.counted) for place, visit in enumerate(recorded.outcomes)
                if visit.counted and is_here(visit)]  # fmt: skip
     is_one = not recorded.begins and not recorded.asked.reused
@@ -159,6 +160,11 @@ def _counted(recorded: Recorded) -> Places:
             yield place, why
         elif counts.ladder and not visit.counted_ns and _executable(visit) in tell:
             yield place, COUNTING_TAKES_TIME
+
+
+def _alone(recorded: Recorded) -> set[str]:
+    """Returns the probes whose worker waits for no other."""
+    return {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
 
 
 def _executable(visit: Outcome) -> Hashable:
@@ -174,8 +180,13 @@ def _rungs_rise(counts: Counted, _: Outcome) -> bool:
 
 
 def _is_outside(counts: Counted, _: Outcome) -> bool:
-    pages = counts.chase_bytes // max(1, counts.page_bytes) + 2
-    return counts.chase_pages > min(FIRST_STEPS, pages)
+    """Returns whether the steps of a chase lead out of it, or to more pages than so many steps enter: some to another
+    cell, and a row of neighbouring cells after each."""
+    page, stride = max(1, counts.page_bytes), counts.chase_stride
+    near = FIRST_STEPS * counts.chase_in_order
+    entered = 2 * (FIRST_STEPS - near) + near * stride / page + 2 if stride else FIRST_STEPS
+    most = min(FIRST_STEPS, counts.chase_bytes // page + 2, entered)
+    return counts.chase_pages > most or stride > counts.chase_bytes > 0
 
 
 def _counts_fall(counts: Counted, _: Outcome) -> bool:
@@ -183,6 +194,10 @@ def _counts_fall(counts: Counted, _: Outcome) -> bool:
     occasionally may fall into either batch."""
     pairs = counts.calls, counts.instructions, counts.control_calls, counts.control_instructions
     return any(pair is not None and pair[1] < pair[0] >= counts.iterations for pair in pairs)
+
+
+def _ends_twice(counts: Counted, _: Outcome) -> bool:
+    return bool((counts.calls and counts.most_calls) or (counts.instructions and counts.most_steps))
 
 
 def _took_longer(counts: Counted, visit: Outcome) -> bool:
@@ -194,7 +209,8 @@ def _took_longer(counts: Counted, visit: Outcome) -> bool:
 COUNTING_TAKES_TIME = "batches that are timed while work is counted take no longer than to count it"
 OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
     (_rungs_rise, True, "a longer batch takes longer"),
-    (_is_outside, True, "the first steps of a chase enter as many pages at most"),
+    (_is_outside, True, "a chase's steps lie in it, and the first enter as many pages at most"),
+    (_ends_twice, True, "what was counted was not too much to count"),
     (lambda counts, _: bool(counts.entered and counts.entered[1] > counts.entered[2]), True,
      "twice the iterations enter no fewer pages"),
     (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),
@@ -234,10 +250,26 @@ def _accounted(recorded: Recorded) -> Places:
             yield place, "events in the batches of a sample are some of those beside it"
 
 
+def _spent(recorded: Recorded) -> Places:
+    """Returns visits of a worker that waits for nothing, which had more of a CPU's time than its batches took. The
+    clock of a CPU's time may have the steps of the system's ticks."""
+    alone = _alone(recorded)
+    for place, visit in enumerate(recorded.outcomes):
+        own_ns = visit.gauges.get("cpu_time", 0.0) if visit.point.probe in alone and is_timed(visit) else 0.0
+        if own_ns and len(visit.samples):
+            columns = Samples.of(visit.samples)
+            took_ns = sum(float(columns.column(name).sum()) for name in ("body_n", "body_2n"))
+            operations = visit.work.operations * ITERATIONS * float(columns.column("iterations").sum())
+            if own_ns * operations > MOST_SPENT * (took_ns + 2 * len(visit.samples) * TICK_NS):
+                yield place, "an operation has no more of a CPU's time than it takes"
+
+
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}
 FIRST_COUNTED = "work is counted in a point's first visit"
+ITERATIONS, MOST_SPENT = 3, 2.0
+"""Of both batches of a sample, times n; and times what samples took, some of which are not recorded."""
 FIRST_STEPS = 256
 """Of a chase, whose pages are counted."""
 OF_ALIKE: Sequence[Callable[[Recorded], Places]] = (
-    _clocks, _grows, _chosen, _counted, _first_counted, _accounted,
+    _clocks, _grows, _chosen, _counted, _first_counted, _accounted, _spent,
 )  # fmt: skip

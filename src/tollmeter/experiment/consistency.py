@@ -115,6 +115,7 @@ MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
 companion may be waited for."""
 HAS_STEPS = "a clock has a resolution"
+SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have a control and as many companions, or none has"
 OUTRUNS = f"no visit's core is {MOST_BOOST:g} times as fast as in all others"
 TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
@@ -442,15 +443,19 @@ def _timed(some: TimedSamples) -> Counts:
 
 def _beyond_sample(some: TimedSamples) -> Broken:
     """Companions run during the batches, or after them."""
-    odd, idle, unlike_others = np.zeros((3, len(some.visits)), dtype=bool)
+    odd, idle, unlike_others, again = np.zeros((4, len(some.visits)), dtype=bool)
     for at, samples in enumerate(some.taken.visits):
         if samples.columns.has_lanes:
             gaps, lanes = some.gap_ns[some.taken.starts[at] : some.taken.starts[at + 1]].tolist(), samples.lanes()
             odd[at] = any(ns > gap for several, gap in zip(lanes, gaps, strict=True) for _, ns in several)
             idle[at] = any(ns > 0 and turns < 1 for several in lanes for turns, ns in several)
             unlike_others[at] = len({*map(len, lanes)}) > 1
+            least_ns = LEAST_STEPS * some.numbers["step_ns"][at]
+            is_long = min((ns for _, ns in lanes[0]), default=0) >= least_ns
+            again[at] = len(lanes) >= LEAST_EQUAL and is_long and len({*lanes}) == 1
     yield BATCHES_LIE_WITHIN, odd
     yield SAMPLES_ALIKE, unlike_others
+    yield SAMPLES_DIFFER, again
     yield "a companion that is timed makes a turn", idle
 
 
@@ -527,7 +532,7 @@ def _differ(some: TimedSamples) -> Broken:
     is_fine = taken.of_visits(is_full & ~_is_fine(some)) == 0
     times = taken.column("body_n") * 2**20 + taken.column("body_2n")
     least, most = taken.least(np.where(is_full, times, np.inf)), taken.most(np.where(is_full, times, -np.inf))
-    yield "the times of a visit's samples differ", (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_EQUAL)
+    yield SAMPLES_DIFFER, (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_EQUAL)
 
 
 def _is_fine(some: TimedSamples, name: str = "body") -> Mask:

@@ -37,6 +37,8 @@ ROUNDED, MOST_OF_MEMORY = 1.05, 64
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
 """Values that the runtime reports of a process, and the probes of allocators (probes/datamodel/heap_metrics.h)."""
+MADE_FOR = "-march=", "-mabi=", "-m32", "-m64", "-mx32"
+"""Flags that say which CPUs execute a file, and in which of their modes."""
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
@@ -90,7 +92,7 @@ class Recorded(NamedTuple):
     """The content of a journal. seconds: 0 if it does not cover all visits; differs: whether a copy of the first stream
     differs from it; lost: damaged streams; begins: indices of the outcomes at which measuring was resumed, possibly
     after a reboot that restarted the clock. notes: run time in seconds after a number of visits, with the activity
-    at that time. table: of the outcomes."""
+    at that time. table: of the outcomes. status: why the run ended."""
 
     machine: Machine
     clock: ClockReading | None
@@ -104,6 +106,7 @@ class Recorded(NamedTuple):
     begins: Sequence[int] = ()
     notes: Sequence[tuple[float, int, Surroundings | None]] = ()
     table: VisitTable = VisitTable(())
+    status: str = ""
 
 
 Places = Iterator[tuple[int, str]]
@@ -220,7 +223,7 @@ def _loaded(recorded: Recorded) -> Places:
 
 
 def _made_for(build: Build) -> object:
-    return tuple(word for word in build.flags.split() if word.startswith("-march="))
+    return tuple(word for word in build.flags.split() if word.startswith(MADE_FOR))
 
 
 def _meant(recorded: Recorded) -> Places:
@@ -253,8 +256,15 @@ def _has_no_such_source(probe: Probe) -> bool:
 def _is_no_choice(probe: Probe) -> bool:
     return any(
         (parameter.kind == "choice") != bool(parameter.choices)
-        or (parameter.choices and parameter.refine)
         or (parameter.choices and parameter.typical not in (None, *parameter.choices))
+        for parameter in probe.parameters
+    )
+
+
+def _is_no_range(probe: Probe) -> bool:
+    return any(
+        (parameter.choices and parameter.refine)
+        or (parameter.stop_scale == "absolute" and parameter.stop < parameter.start and not parameter.values)
         for parameter in probe.parameters
     )
 
@@ -273,7 +283,8 @@ OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
     (_is_worse_when_better, WORK_IS_MEANT),
     (_names_twice, "a probe has one metric, parameter and choice of a name"),
     (_has_no_such_source, "a probe has metrics, each of what it times"),
-    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical and none between others"),
+    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
+    (_is_no_range, "a range is of numbers, and begins before it ends"),
 )  # fmt: skip
 
 
@@ -504,6 +515,8 @@ def _sized(recorded: Recorded) -> Places:
             return "a buffer is no larger than memory"
         if counts and counts.line_bytes and lines and counts.line_bytes not in lines:
             return "a visit's cache line is the machine's"
+        if counts and counts.hugetlb_bytes % (recorded.machine.page_bytes or 1):
+            return "a buffer in huge pages has whole pages"
         has_other = counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes
         return "a visit's page is the machine's" if has_other else ""
 

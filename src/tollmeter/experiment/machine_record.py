@@ -245,8 +245,10 @@ def _are_not_there(machine: Machine, topology: Topology, _: Parts, online: Cpus)
 
 
 def _threads_are_denied(machine: Machine, _: Topology, parts: Parts, __: Cpus) -> bool:
-    """Returns whether the recorded SMT setting of an x86 machine contradicts the threads of its cores. RISC-V systems
-    without core numbers report one core."""
+    """Returns whether threads share a core that the topology does not have, or the recorded SMT setting of an x86
+    machine contradicts the threads of its cores. RISC-V systems without core numbers report one core."""
+    if parts["cores"] and any(not any({*threads} <= core for core in parts["cores"]) for threads in machine.cores):
+        return True
     active = machine.facts.get("smt", "") if machine.architecture.startswith(X86) else ""
     return (
         active in ("0", "1") and bool(parts["cores"]) and any(len(core) > 1 for core in parts["cores"]) != int(active)

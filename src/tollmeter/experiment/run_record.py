@@ -23,6 +23,8 @@ SLACK_S, SLEWED = 0.2, 0.1
 """Of a time, the latter its share: NTP may slew the clock of notes by a twelfth, and not that of visits."""
 LATE_S = 10.0
 """After its budget a run begins no visit; but a program of a higher real-time priority may keep it from its CPU."""
+MOST_UNUSED, BEGINS_S = 10.0, 600.0
+"""Times the time of its visits that a budget is, beside building, of a run that it ends."""
 MOST_INTERRUPTS = 1e7
 """A second on a CPU: each takes hundreds of cycles."""
 MOST_EVENTS = 1e8
@@ -168,6 +170,11 @@ def _is_over_budget(recorded: Recorded, asked: Asked) -> bool:
     return is_one and bool(later) and later[-1] - times[0] > 1e9 * (asked.budget_s + LATE_S)
 
 
+def _is_under_budget(recorded: Recorded, asked: Asked) -> bool:
+    is_one = not recorded.begins and not asked.reused and recorded.seconds > 0
+    return is_one and recorded.status == "budget" and asked.budget_s > MOST_UNUSED * recorded.seconds + BEGINS_S
+
+
 def _counts_otherwise(recorded: Recorded, asked: Asked) -> bool:
     return asked.counters is False and any(visit.events for visit in recorded.outcomes)
 
@@ -200,6 +207,7 @@ def _names_other_values(_: Recorded, asked: Asked) -> bool:
 OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
     (_is_no_time, "a run begins at a time"),
     (_is_over_budget, "a run begins no visit after its budget is spent"),
+    (_is_under_budget, "a run that its budget ended had used it"),
     (_counts_otherwise, "events are counted where they were asked for"),
     (_has_no_such_cache, "data that fit into private caches fit into one of the machine's"),
     (_names_others, "the words of a run name its suite or its probes"),

@@ -347,6 +347,7 @@ def _consistent(contents: Contents, request: Request) -> Checked:
         head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds,
         contents.differs or len({probe.probe for probe in head.probes}) < len(head.probes), asked,
         len(contents.damage) + contents.session.lost, contents.begins, contents.notes,
+        status=contents.session.status,
     )  # fmt: skip
     found = checked(told)
     return found._replace(outcomes=_without_broken(found.outcomes))

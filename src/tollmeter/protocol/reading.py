@@ -86,6 +86,7 @@ class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
 class _Control(Record, frozen=True, gc=False, tag_field="k", tag="control"):
     adds: Positive
     ns: Positive
+    when: str = ""
 
 
 _Counts = tuple[tuple[Count, Count], ...]
@@ -304,6 +305,11 @@ def _only(records: Sequence[T], kind: str) -> T | None:
     return records[0] if records else None
 
 
+def _of_moments(controls: Sequence[_Control]) -> Iterable[_Control]:
+    """Returns one control loop before the samples, and one after them."""
+    return {control.when or at: control for at, control in enumerate(controls)}.values()
+
+
 def _rate(control: _Control) -> float:
     """Returns the dependent additions per second, which is the core clock in hertz."""
     return control.adds * 1e9 / control.ns
@@ -377,7 +383,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         seed=known.same(visit.seed), at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority, status=status,
         reason=known.same(reason),
         clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
-        controls=tuple([_rate(control) for control in by_form[_Control]]),
+        controls=tuple([_rate(control) for control in _of_moments(by_form[_Control])]),
         samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),
         gauges=known.same_gauges(gauges) if is_kept and gauges else _NO_GAUGES,
         marks=known.same(_only(by_form[Marks], "marks")), counted=known.same(_only(by_form[Counted], "count")),
