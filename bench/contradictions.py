@@ -996,7 +996,10 @@ LATER: dict[str, Plant] = {
     "machine: a CPU of two kinds": lambda planting: in_topology(
         planting, kinds=[{"cpus": cpus, "name": cpus, "capacity": 512, "max_khz": 0} for cpus in ("0-1", "1")]
     ),
-    "machine: threads of a core that the topology has apart": machine(cores=[[0, 1]]),
+    "machine: threads of a core that the topology has apart": lambda planting: (
+        in_topology(planting),
+        machine(cores=[[0, 1]])(planting),
+    ),
     "machine: an allowed node that is not there": lambda planting: in_topology(planting, allowed_nodes="3"),
     "machine: last caches that the list of caches has otherwise": lambda planting: in_topology(
         planting, last_caches=["0", "1"]

@@ -436,6 +436,12 @@ def gauges(*values: tuple[int, dict[str, float]]) -> Plant:
     return plant
 
 
+def counted_for_a_visit(told: list[Stream]) -> None:
+    """For as long as from its own first sample to the next visit's."""
+    one, later = ([*of("sample", stream)] for stream in visits(told)[5:7])
+    visits(told)[5].insert(-1, {"k": "aside", "counted_ns": later[0]["at_ns"] - one[0]["at_ns"]})
+
+
 def seeds_exchanged(told: list[Stream]) -> None:
     """Of two points of one probe."""
     for stream in visits(told):
@@ -726,6 +732,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update(resolution_ns=1e3) for stream in told for record in of("clock", stream)],
         "whole steps",
     ),
+    "counting beyond the next visit's first sample": (counted_for_a_visit, "lie before the next"),
     "a wait of a day": (
         lambda told: visits(told)[5].insert(-1, {"k": "aside", "waited_ns": 86_400 * 10**9}), "lie before the next",
     ),
@@ -976,7 +983,8 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "calls that were counted and too many": (counted(calls=[8, 16], most_calls=99), "not too much to count"),
     "a huge page of 12,345 bytes": (counted(hugetlb_bytes=12_345), "whole pages"),
     "an executable for another mode of a CPU": (
-        lambda told: [one.update(flags=one["flags"] + " -m32") for one in [next(of("build", told[0]))]], "are for the same CPUs",
+        lambda told: [one.update(flags=one["flags"] + " -m32") for one in [next(of("build", told[0]))]],
+        "are for the same CPUs",
     ),
     "a range that ends before it begins": (
         lambda told: [parameter.update(start=4096, stop=64, stop_scale="absolute") for probe in of("probe", told[0])

@@ -362,14 +362,15 @@ def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
     if recorded.asked.reused:
         return
     known = timed.numbers["begin_ns"] > 0
-    places, begin, end, aside, began = (
-        timed.places[known], *(timed.numbers[name][known] for name in ("begin_ns", "end_ns", "aside_ns", "began_ns"))
-    )  # fmt: skip
+    names = "begin_ns", "end_ns", "waited_ns", "counted_ns", "began_ns"
+    places, begin, end, waited, counted, began = (timed.places[known], *(timed.numbers[name][known] for name in names))
     sessions = _sessions(recorded, places)
     odd = np.zeros(len(places), dtype=bool)
     odd[_out_of_order(begin, end, sessions)] = True
     yield from ((place, "one visit is timed after the other") for place in places[odd].tolist())
-    is_late = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & (aside[:-1] > begin[1:] - began[:-1])
+    # Work is counted once the samples are taken.
+    late = (counted[:-1] > begin[1:] - end[:-1]) | (waited[:-1] > begin[1:] - began[:-1] - counted[:-1])
+    is_late = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & late
     yield from ((place, "what a visit waited for, and its counting, lie before the next")
                 for place in places[:-1][is_late].tolist())  # fmt: skip
     is_one = len(places) > 1 and sessions[-1] == sessions[-2]
