@@ -21,7 +21,7 @@ from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known, Learned, row_name
-from tollmeter.numbers.plausible import judged
+from tollmeter.numbers.plausible import in_one_place, judged
 from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.numbers.series import UNDISTURBED
 
@@ -328,6 +328,17 @@ def test_the_odd_one_out_of_a_series_of_chains_is_refused_and_no_other() -> None
     found = judged(loads, told, {})
     assert statuses(found) == ["unstable"] + ["ok"] * 6
     assert found[0].reason == "a load waits no longer beside few others than it does beside more"
+
+
+def test_chains_in_a_cache_that_other_guests_use_are_not_held_against_each_other() -> None:
+    """One load alone took 120 ns while neighbours held the cache, and 32 chains found their data in it."""
+    told = {"any.probe": probe(metric(means="load-of-chains"))}
+    loads = [
+        row(value, parameters={"chains": chains, "size": 1 << 23}, shares="L3")
+        for chains, value in ((1, 120.0), (8, 15.0), (32, 0.46))
+    ]
+    assert set(statuses(judged(loads, told, {}))) == {"ok"}
+    assert [one.median for one in in_one_place(loads)] == [120.0, 15.0]
 
 
 def test_a_row_of_two_states_contradicts_nothing_that_lies_in_one_of_them() -> None:

@@ -42,6 +42,7 @@ from tollmeter.inference.reach import (
 )
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
+from tollmeter.numbers.plausible import in_one_place
 
 MOST_CACHES = 4
 ON_LEVEL = 0.1
@@ -294,7 +295,8 @@ def _level(name: str, place: int, seen: _Evidence) -> Level:
     unread = missing_kernels(seen.rows, seen.probes, within)
     reads = None if unread else fastest(seen.reading, within)
     chains = [row for row in seen.rows if meaning(row, seen.probes) == "load-of-chains"]
-    at_once = parallelism(_most_inside([row for row in chains if row.status == "ok" and row.unit == "ns"], within))
+    timed = _most_inside([row for row in chains if row.status == "ok" and row.unit == "ns"], within)
+    at_once = parallelism(in_one_place(sorted(timed, key=lambda row: int(row.parameters["chains"]))))
     level = Level(
         level=name,
         size_bytes=None,
@@ -319,8 +321,9 @@ def _level(name: str, place: int, seen: _Evidence) -> Level:
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of a requested row without a number; empty if no row was requested."""
-    reasons = [row.reason or row.status for row in asked if row.status != "ok"]
+    """The first reason of a requested row without a number, or whose data were in a cache that other guests use; empty
+    if no row was requested."""
+    reasons = [row.reason or row.status for row in asked if row.status != "ok" or row.shares]
     return reasons[0] if reasons else "too few counts of chains were measured" if asked else ""
 
 
