@@ -302,6 +302,13 @@ def test_a_spike_in_a_latency_curve_is_refused_and_the_rest_kept() -> None:
     assert found[2].reason
 
 
+def test_a_size_of_too_few_visits_for_an_interval_contradicts_no_other() -> None:
+    """Four samples of one visit, beside other programs."""
+    spiked = size_rows({1024: 1.0, 2048: 1.0, 4096: 9.0, 8192: 1.0, 16384: 1.05, 32768: 3.0})
+    once = [msgspec.structs.replace(one, visits=1) if one.median == 9.0 else one for one in spiked]
+    assert set(statuses(judged(once, LATENCY, {}))) == {"ok"}
+
+
 def test_noise_in_a_latency_curve_is_kept() -> None:
     wavy = size_rows({1024: 1.0, 2048: 0.97, 4096: 1.02, 8192: 3.6, 16384: 3.4, 32768: 3.6})
     assert set(statuses(judged(wavy, LATENCY, {}))) == {"ok"}

@@ -13,6 +13,7 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
@@ -58,7 +59,7 @@ def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: in
     for row in rows:
         if row.status == "ok" and (why := _broken(row, probes, core_clocks_hz.get(row.target, 0.0), cpus)):
             broken[id(row)] = why
-    real = [row for row in rows if row.clock in REAL_CLOCKS]
+    real = [row for row in rows if row.clock in REAL_CLOCKS and row.visits >= LEAST_VISITS]
     broken = {**_latency_falls(real, probes), **_chains_wait_shorter(real, probes), **broken}
     empty = {"median": None, "low": None, "high": None, "minimum": None, "quartiles": (), "modes": ()}
     return tuple(
@@ -145,6 +146,8 @@ def _ends(row: Row) -> Ends:
 
 
 # ---- rows that contradict each other ---------------------------------------------------------------------------------
+
+# Samples of one visit are disturbed together: rows of too few visits for an interval contradict none.
 
 
 def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
