@@ -13,7 +13,6 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
