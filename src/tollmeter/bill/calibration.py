@@ -94,14 +94,14 @@ class Calibration(Record, frozen=True):
 
 def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
     """Returns one calibration from several: the median of each value, since they are prices in the usual state of the
-    core. Times of getppid are from the run in which they are least, since interference only adds time; with and
-    without counting they are of one run, since their difference is small."""
+    core. The toll and the window of getppid are of the run in which its times are least: interference only adds time,
+    and their difference is small."""
     names = Calibration.__struct_fields__
     middle = {name: median(getattr(each, name) for each in trials) for name in names}
     least = min(counted, key=lambda each: each.toll_ns + each.counting_ns)
     if not least.toll_ns:
         return msgspec.convert({**middle, "toll_ns": min(each.toll_ns for each in trials)}, Calibration)
-    added_ns = max(0.0, least.counting_ns - least.toll_ns)
+    added_ns = max(0.0, median(each.counting_ns - each.toll_ns for each in counted))
     timed = {"toll_ns": least.toll_ns, "window_ns": least.window_ns, "added_call_ns": added_ns}
     return msgspec.convert({**middle, **timed}, Calibration)
 
