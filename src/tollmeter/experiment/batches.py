@@ -139,9 +139,10 @@ def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
     """Returns whether the time that seems to be paid once grows with n. In batches of half the length, a constant time
     has the share 2 x / (1 + x) instead of x, and a power of n has x again. The bound lies between the two, and the
     larger share must be excluded by it. Visits whose samples have one length decide nothing, for example where n is
-    the least possible."""
+    the least possible, and visits of fewer than eight samples agree by chance."""
     longest = np.array([iterations[visits == visit].max() for visit in visits])
-    is_short = iterations < _SHORT * longest
+    many = np.array([(visits == visit).sum() for visit in visits])
+    is_short = (iterations < _SHORT * longest) & (many >= LEAST_SAMPLES)
     is_compared = np.isin(visits, visits[is_short])
     short, long = shares[is_short], shares[is_compared & ~is_short]
     if min(len(short), len(long)) < _LEAST_OF_LENGTH:
