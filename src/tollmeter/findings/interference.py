@@ -10,7 +10,7 @@ from tollmeter.experiment.evidence import unseen
 from tollmeter.findings import FindingText, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Machine, Results, Row, Severity
-from tollmeter.numbers.units import in_percent
+from tollmeter.numbers.units import in_percent, short
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
 ORDINARY_POLICY = "other"
@@ -149,7 +149,7 @@ def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
         return
     if seen.throttled_s <= 0 and seen.quota >= len(results.request.get("cpus") or ()) and seen.quota >= 1:
         return
-    stopped = f", and stopped it for {seen.throttled_s:.1f} s" if seen.throttled_s > 0 else ""
+    stopped = f", and stopped it for {short(1e9 * seen.throttled_s, 'ns')}" if seen.throttled_s > 0 else ""
     evidence = [
         counted("CPUs at a time (cpu.max)", seen.quota),
         Evidence(what="stopped for it", value=1e9 * seen.throttled_s, unit="ns"),

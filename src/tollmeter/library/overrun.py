@@ -48,6 +48,5 @@ def overrun(budget_s: float, measured_s: float, whole_s: float, waited_s: float)
     )
     if 2 * waited_s < over_s:
         return took
-    return (
-        f"{took}: for {waited_s:.1f} s ({100 * waited_s / whole_s:.0f} %) it waited for a CPU that other programs had"
-    )
+    share = 100 * waited_s / whole_s
+    return f"{took}: for {waited_s:.1f} s ({share:.0f} %) it had no CPU, because of other programs or a quota"

@@ -283,9 +283,11 @@ def for_measuring(budget_seconds: float) -> float:
 
 
 def finishing_later_s(budget_seconds: float, slowness: float) -> float:
-    """Returns the extra seconds of analysis and report beyond the reserve of `for_measuring`. slowness: as in
-    Prepared."""
-    return (budget_seconds - for_measuring(budget_seconds)) * max(0.0, _USUALLY_FINISHING * slowness - 1)
+    """Returns the extra seconds of analysis and report beyond the reserve of `for_measuring`, at most half of the time
+    for measuring. slowness: as in Prepared."""
+    measuring_s = for_measuring(budget_seconds)
+    later_s = (budget_seconds - measuring_s) * max(0.0, _USUALLY_FINISHING * slowness - 1)
+    return min(later_s, measuring_s / 2)
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -> tuple[Machine, ClockReading]:
