@@ -116,7 +116,7 @@ POINTS = 200
 
 def point(
     rng: np.random.Generator, exponent: float, once_ns: float = 0.0, visits: int = 5, contended: float = 0.0,
-    samples: int = 16, *, halves: bool = True,
+    *, samples: int = 16, halves: bool = True,
 ) -> tuple[Array, Array, Any]:  # fmt: skip
     """Visits of these samples whose batches take once_ns + c n^exponent: each with 1 % of noise, one batch in twenty
     interrupted, and, where the core is contended for some time, longer by that share."""

@@ -88,6 +88,14 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     assert results.index.run.verdict == verdict
 
 
+def test_a_number_without_a_printed_interval_is_not_counted_as_known() -> None:
+    results = example_runs.small()
+    short = [msgspec.structs.replace(toll, visits=2) for toll in results.index.tolls]
+    bare = example_runs.with_index(results, tolls=tuple(short), hierarchy=())
+    assert shown.narrow(example_runs.with_index(results, hierarchy=()))[0] > 0
+    assert shown.narrow(bare) == shown.with_interval(bare) == (0, len(shown.best_known(results)))
+
+
 def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and_what_helps() -> None:
     results = with_run(
         example_runs.small(), verdict="busy", points=300, converged=2, contended_share=0.83, enough_s=300.0,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import BEST_KNOWN, Results, Toll, Value
 from tollmeter.numbers.meanings import meaning
 
@@ -64,7 +65,10 @@ def with_interval(results: Results) -> tuple[int, int]:
 def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
     """Each number and its interval, infinite if it has none."""
     levels = results.index.hierarchy
-    numbers = [(toll.value, toll.low, toll.high) for toll in best_known(results)]
+    numbers = [
+        (toll.value, *((toll.low, toll.high) if toll.visits >= LEAST_VISITS else (None, None)))
+        for toll in best_known(results)
+    ]
     numbers += [(level.latency_ns, level.latency_low, level.latency_high) for level in levels]
     numbers += [(level.read_bytes_per_second, level.read_low, level.read_high) for level in levels]
     for value, low, high in numbers:
