@@ -42,7 +42,7 @@ struct answer {
   struct rusage used;
   uint64_t wall_ns;
   int status;
-  char errors[200];              /* the last line that the command wrote there, if it failed */
+  char errors[200];                       /* the last line that the command wrote there, if it failed */
   double toll_ns, window_ns, counting_ns; /* of getppid, without counting and then by the very programs that counted:
                                              0 if those are not used */
 };
