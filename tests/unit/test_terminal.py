@@ -101,6 +101,13 @@ def test_what_disagrees_is_marked_without_colour() -> None:
     assert coloured == printed(bare, 100)
 
 
+def test_a_size_of_too_few_visits_does_not_disagree() -> None:
+    bare = _without_hypervisor(example_runs.healthy())
+    few = tuple(msgspec.structs.replace(level, few_samples=8) for level in bare.index.hierarchy)
+    text = printed(example_runs.with_index(bare, hierarchy=few), 100)
+    assert re.search(r"  L3 +~ \d", text) and "≠" not in text
+
+
 def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() -> None:
     guest, bare = (
         tables.memory_table(results)

@@ -488,8 +488,8 @@ outside this machine are said to use the rest."""
 
 def disagrees(level: Level, machine: Machine) -> bool:
     """Returns whether the system's size lies outside the measured interval by more than the tolerance. False if either
-    size is missing, or if CPUs outside this machine may use a part."""
-    if not level.size_bytes or not level.os_size_bytes or bytes_left(level, machine) is not None:
+    size is missing or of too few visits for an interval, or if CPUs outside this machine may use a part."""
+    if not level.size_bytes or not level.os_size_bytes or level.few_samples or bytes_left(level, machine) is not None:
         return False
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
     if high > _MOST_DOUBT * low:
