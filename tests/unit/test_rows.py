@@ -173,7 +173,21 @@ def test_disturbed_samples_are_counted_and_not_used() -> None:
 def test_all_samples_disturbed_leaves_a_sentence() -> None:
     found = only([outcome([sample(10, witness=quiet(steal_ticks=1))] * 5)], probe())
     assert (found.status, found.median, found.discarded) == ("unstable", None, 5)
-    assert found.reason
+    assert (found.reason or "").startswith("no usable sample: 5 were discarded for this: ")
+
+
+@pytest.mark.parametrize(
+    ("stolen", "switched", "told"),
+    [
+        (1, 0, "only 1 usable sample: 1 was discarded for this: "),
+        (2, 1, "only 1 usable sample: 3 were discarded, 2 of them for this: "),
+        (0, 0, "only 1 usable sample"),
+    ],
+)
+def test_too_few_samples_are_told_with_those_that_were_discarded(stolen: int, switched: int, told: str) -> None:
+    disturbed = [quiet(steal_ticks=1)] * stolen + [quiet(involuntary=1)] * switched
+    found = only([outcome([sample(10, witness=seen) for seen in (quiet(), *disturbed)])], probe())
+    assert (found.reason or "").startswith(told)
 
 
 def test_one_sample_is_too_few() -> None:

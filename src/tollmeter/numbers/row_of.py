@@ -200,14 +200,21 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
         return None
     aside = Counter(why for read in readings for why in read.discarded)
     if aside:
-        why, _ = aside.most_common(1)[0]
-        return f"{samples} usable samples: {aside.total()} discarded, most for this: {why}"
+        (why, most), total = aside.most_common(1)[0], aside.total()
+        were = "1 was" if total == 1 else f"{total} were"
+        of_them = f", {most} of them" if most < total else ""
+        return f"{_usable(samples)}: {were} discarded{of_them} for this: {why}"
     usable = sum(read.many for read in readings)
     if usable < LEAST_SAMPLES:
-        return f"{usable} usable samples"
+        return _usable(usable)
     needs = {"control": "a control", "difference": "a control", "companions": "companions", "together": "companions"}
     part = needs.get(metric.source) or ("the core clock" if metric.unit == "cycle" else f"work in {metric.unit[:-2]}")
     return f"the visits carry nothing of what it is made of: {part}"
+
+
+def _usable(samples: int) -> str:
+    """Returns a number of samples below the least."""
+    return "only 1 usable sample" if samples else "no usable sample"
 
 
 def _breaks_physics(estimate: Estimate, metric: Metric) -> str | None:
