@@ -97,6 +97,13 @@ def test_a_word_that_names_no_row_is_refused_with_the_nearest(
         assert near in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("run")
+def test_a_word_behind_a_run_that_is_neither_run_nor_row_selects_no_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "LAST", "--explain", "nosuch"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no probe 'nosuch' in this run" in told and "compare" not in told
+
+
 def test_a_page_of_some_rows_does_not_replace_that_of_all(run: Path) -> None:
     assert main(["report", "LAST"]) == main(["report", "LAST", LATENCY]) == 0
     (part,) = run.glob(f"{LATENCY}-*.html")

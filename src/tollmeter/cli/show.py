@@ -89,6 +89,8 @@ def show(
 
 def _run_and_rows(words: Sequence[str]) -> tuple[Path, list[str]]:
     names, rows = places.runs_and_words(words)
+    if len(names) > 1 and not places.is_run(names[1]):
+        names, rows = names[:1], [*names[1:], *rows]
     if len(names) > 1:
         raise Failure(f"expected one run, not {len(names)}: `{typed('compare', *names)}` shows what changed")
     name = names[0] if names else places.LAST
