@@ -96,6 +96,15 @@ def test_a_number_without_a_printed_interval_is_not_counted_as_known() -> None:
     assert shown.narrow(bare) == shown.with_interval(bare) == (0, len(shown.best_known(results)))
 
 
+def test_a_run_without_a_record_of_its_surroundings_does_not_say_that_it_has_no_problem() -> None:
+    calm = example_runs.with_index(example_runs.small(), findings=())
+    quiet = with_run(calm, verdict="quiet", surroundings=Surroundings(others=0.0))
+    unknown = with_run(calm, verdict="unknown", surroundings=None)
+    unrecorded = "what ran beside it was not recorded"
+    assert [unrecorded in words(results) for results in (quiet, unknown)] == [False, True]
+    assert ["No problem found" in words(results) for results in (quiet, unknown)] == [True, False]
+
+
 def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and_what_helps() -> None:
     results = with_run(
         example_runs.small(), verdict="busy", points=300, converged=2, contended_share=0.83, enough_s=300.0,

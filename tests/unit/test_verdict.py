@@ -12,7 +12,7 @@ from tollmeter.model import Row, RunInfo, RunVerdict, Surroundings
 
 RUN = RunInfo(
     id="r", suite="default", started="", seconds=60, seed=1, status="ok", tollmeter="0", folder=".",
-    points=10, converged=8, contended_share=0.9,
+    points=10, converged=8, contended_share=0.9, surroundings=Surroundings(others=0.0),
 )  # fmt: skip
 
 
@@ -59,6 +59,13 @@ def test_work_beside_an_emulator_changes_none_of_its_time() -> None:
     assert said(rows(), surroundings=beside) == "busy"
     assert said(rows(clock="virtual"), surroundings=beside) == "quiet"
     assert said([*rows(clock="virtual"), *rows()], surroundings=beside) == "busy"
+
+
+def test_a_run_of_which_nobody_recorded_what_ran_beside_it_is_not_called_quiet() -> None:
+    """As a bundle's."""
+    assert said(rows(), surroundings=None) == "unknown"
+    assert said(rows(discarded=11), surroundings=None) == "busy"
+    assert said(rows(clock="virtual"), surroundings=None) == "quiet"
 
 
 def test_what_was_stopped_says_so_first() -> None:

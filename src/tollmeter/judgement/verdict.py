@@ -45,7 +45,8 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "unknown" if run.contradictions else "too short"
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
-    seen = None if is_emulated(rows) else run.surroundings
+    has_own_time = not is_emulated(rows)
+    seen = run.surroundings if has_own_time else None
     # Other programs on the measured CPUs; where their time is not known, tasks that waited for a CPU.
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
     beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
@@ -54,7 +55,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     if discarded_share(timed) > MOST_DISCARDED or run.stolen_share > MOST_STOLEN or is_unsettled or beside_others:
         return "busy"
     # Something that changes these numbers could not be looked for.
-    is_blind = (seen is not None and others is None) or (run.surroundings and unread(run.surroundings, rows))
+    is_blind = (has_own_time and others is None) or (run.surroundings and unread(run.surroundings, rows))
     return "unknown" if run.contradictions or run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
 
 

@@ -121,6 +121,8 @@ def _limit(results: Results) -> str:
         return "no row has a number"
     if not _families(results):
         return "nothing was timed on this machine by its own clock"
+    if run_verdict.lacks_surroundings(results.index.run):
+        return run_verdict.UNRECORDED
     withheld = len(results.index.withheld)
     is_limited = results.index.run.withheld_problems > 0 or results.index.run.verdict in run_verdict.WHY_WITHHELD
     why = run_verdict.why_withheld(results) if is_limited else ""

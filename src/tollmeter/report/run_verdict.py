@@ -31,6 +31,7 @@ LEAST_SHOWN = 5
 """Numbers of a first screen; a run of fewer lists its rows."""
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
+UNRECORDED = "what ran beside it was not recorded"
 MEANINGS = {
     "quiet": "no other program had much of its CPUs",
     "busy": "other programs ran on this machine while it was measured, and are in its numbers",
@@ -59,6 +60,11 @@ class Step(NamedTuple):
 def is_under_way(run: RunInfo) -> bool:
     """Returns whether another process is measuring the run: the journal shows only that it has not ended."""
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
+
+
+def lacks_surroundings(run: RunInfo) -> bool:
+    """Returns whether the run is `unknown` since nobody recorded what ran beside it, as a bundle does not."""
+    return run.verdict == "unknown" and run.surroundings is None
 
 
 def has_numbers(results: Results) -> bool:
@@ -98,6 +104,7 @@ def verdict(results: Results) -> str:
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
+    evidence += [UNRECORDED] if lacks_surroundings(run) else []
     return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
 
 
