@@ -138,6 +138,14 @@ def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path:
     assert "interrupted: " in text and "cut off" in text and "--resume" in run_verdict.next_step(results).command
 
 
+@pytest.mark.parametrize(("end", "is_told"), [("settled", True), ("interrupted", False)])
+def test_a_run_that_ended_after_it_was_read_was_not_stopped(tmp_path: Path, end: str, *, is_told: bool) -> None:
+    """As one that ends while `toll compare` reads another."""
+    results = with_run(example_runs.small(), verdict="interrupted", status="measuring", folder=str(tmp_path))
+    (tmp_path / JOURNAL).write_text(f'{{"k":"run","status":"{end}"}}\n')
+    assert ("measuring now: " in printed(results, 200)) == is_told
+
+
 def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
     text = markdown.render(with_run(example_runs.small(), verdict="busy", points=10, converged=3))
     assert text.index("Busy: 3 of 10 points") < text.index("## ") and text.count("3 of 10 points") == 1

@@ -20,7 +20,7 @@ from tollmeter.report.numbers import percent
 from tollmeter.report.shown import NARROW, narrow
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.journal import is_written
+from tollmeter.store.journal import has_ended, is_written
 
 MOST_NAMED = 4
 LEAST_ASIDE = 0.02
@@ -58,8 +58,10 @@ class Step(NamedTuple):
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Returns whether another process is measuring the run: the journal shows only that it has not ended."""
-    return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
+    """Returns whether another process is measuring the run, or has ended it since it was read: as it was read, the
+    journal shows only that it has not ended."""
+    folder = Path(run.folder)
+    return run.verdict == "interrupted" and (is_written(folder / JOURNAL) or has_ended(folder))
 
 
 def lacks_surroundings(run: RunInfo) -> bool:
