@@ -1070,6 +1070,20 @@ def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path,
     assert (withheld[0].reason or "").startswith("disturbed: "), "an honest run has such visits"
 
 
+def test_a_bundle_may_find_the_length_of_the_first_of_two_visits_anew(tmp_path: Path) -> None:
+    """It asks for both at once, with the iterations of a visit before them."""
+
+    def two_of_a_layout(told: list[Stream]) -> None:
+        alike = [one for one in visits(told) if one[0]["probe"] == "kernel.function_call"]
+        _, first, second, *_ = (one for one in alike if one[0]["abi"] == alike[0][0]["abi"])
+        first[0]["seed"] = second[0]["seed"] = 1 + second[0]["seed"]
+        for record in of("sample", first):
+            record.update(iterations=2 * record["iterations"])
+
+    seen = opened(tmp_path, "01", two_of_a_layout)
+    assert not [visit for visit in seen.outcomes if "of its point's visit before" in (visit.reason or "")]
+
+
 REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
     "no time": ({"started": "yesterday"}, "begins at a time"),
     "larger data than a cache": ({"private_bytes": 1 << 40}, "private caches"),

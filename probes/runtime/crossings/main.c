@@ -381,11 +381,11 @@ static void put_calls(FILE *to, const struct counts *counts) {
 }
 
 static void put_events(FILE *to, const struct counts *counts) {
-  static const char *const names[EVENTS] = {
-      "forks",          "execs",         "exits",          "signals",      "wakes",         "migrations",
-      "load_faults",    "store_faults",  "copy_faults",    "fetch_faults", "kernel_faults", "load_fault_ns",
-      "store_fault_ns", "copy_fault_ns", "fetch_fault_ns", "ticks",        "tick_ns",       "on_cpu_ns",
-      "clamped"};
+  static const char *const names[EVENTS] = {"forks",          "execs",         "exits",          "signals",
+                                            "wakes",          "migrations",    "load_faults",    "store_faults",
+                                            "copy_faults",    "fetch_faults",  "kernel_faults",  "load_fault_ns",
+                                            "store_fault_ns", "copy_fault_ns", "fetch_fault_ns", "ticks",
+                                            "tick_ns",        "on_cpu_ns",     "clamped"};
   fprintf(to, ",\"events\":{");
   for (unsigned i = 0; counts->has_events && i < EVENTS; i++)
     fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : "", names[i], counts->events[i]);
@@ -394,8 +394,8 @@ static void put_events(FILE *to, const struct counts *counts) {
 
 static void put_answer(FILE *to, const char *reason, const struct answer *answer) {
   const struct rusage *used = &answer->used;
-  fprintf(to, "{\"reason\":\"%s\",\"error\":%d,\"status\":%d,\"wall_ns\":%" PRIu64, reason ? reason : "", shared->not_started,
-          answer->status, answer->wall_ns);
+  fprintf(to, "{\"reason\":\"%s\",\"error\":%d,\"status\":%d,\"wall_ns\":%" PRIu64, reason ? reason : "",
+          shared->not_started, answer->status, answer->wall_ns);
   fprintf(to, ",\"user_ns\":%lld,\"system_ns\":%lld",
           used->ru_utime.tv_sec * 1000000000LL + used->ru_utime.tv_usec * 1000,
           used->ru_stime.tv_sec * 1000000000LL + used->ru_stime.tv_usec * 1000);

@@ -102,11 +102,13 @@ def as_many(_: Recorded, timed: TimedVisits) -> Places:
 
 def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
     """Returns visits whose iterations differ from the visit before and the visit after, which agree: a new calibration
-    would not restore the number. A first visit's count of work uses batches as long as its samples, or twice as
-    long."""
+    would not restore the number. A bundle asks for two visits of a layout at once, with one number, and only the first
+    may find it too short. A first visit's count of work uses batches as long as its samples, or twice as long."""
     order = np.argsort(timed.points, kind="stable")
     odd = np.zeros(len(order), dtype=bool)
+    seeds = np.array([recorded.outcomes[place].seed for place in timed.places[order].tolist()], np.uint64)
     is_one = timed.points[order][2:] == timed.points[order][:-2]
+    is_one &= (seeds[1:-1] != seeds[2:]) | (seeds[1:-1] == seeds[:-2])
     for name in ("body", "control"):
         turns = timed.numbers[name][order]
         odd[order[1:-1]] |= is_one & (turns[:-2] == turns[2:]) & (turns[2:] != turns[1:-1])
