@@ -1075,8 +1075,8 @@ def test_a_bundle_may_find_the_length_of_the_first_of_two_visits_anew(tmp_path: 
 
     def two_of_a_layout(told: list[Stream]) -> None:
         alike = [one for one in visits(told) if one[0]["probe"] == "kernel.function_call"]
-        _, first, second, *_ = (one for one in alike if one[0]["abi"] == alike[0][0]["abi"])
-        first[0]["seed"] = second[0]["seed"] = 1 + second[0]["seed"]
+        *_, before, first, second = (one for one in alike if one[0]["abi"] == alike[0][0]["abi"])
+        assert before[0]["seed"] != first[0]["seed"] == second[0]["seed"]
         for record in of("sample", first):
             record.update(iterations=2 * record["iterations"])
 

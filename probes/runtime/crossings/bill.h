@@ -46,7 +46,7 @@ enum event {
   TICKS, /* timer interrupts */
   TICK_NS,
   ON_CPU_NS, /* from switches to a thread to switches from it, of all threads */
-  CLAMPED, /* calls whose time came out below zero, counted as zero */
+  CLAMPED,   /* calls whose time came out below zero, counted as zero */
   EVENTS
 };
 

@@ -189,13 +189,14 @@ static void add_one(struct code *c, enum event which, unsigned label) {
 static const struct {
   const char *name;
   unsigned path;
-} queries[] = {{"stat", 0},  {"lstat", 0},      {"access", 0},    {"readlink", 0},  {"stat64", 0},     {"lstat64", 0},
+} queries[] = {{"stat", 0},  {"lstat", 0},      {"access", 0},    {"readlink", 0},  {"stat64", 0},    {"lstat64", 0},
                {"statx", 1}, {"newfstatat", 1}, {"fstatat64", 1}, {"faccessat", 1}, {"readlinkat", 1}};
 
 /* At sys_enter the arguments are in the thread's saved registers, whose upper halves are zero in a program of 32 bit. */
 #if defined __x86_64__
-static const int argument_at[ABIS][2] = {{offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi)},
-                                         {offsetof(struct user_regs_struct, rbx), offsetof(struct user_regs_struct, rcx)}};
+static const int argument_at[ABIS][2] = {
+    {offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi)},
+    {offsetof(struct user_regs_struct, rbx), offsetof(struct user_regs_struct, rcx)}};
 #elif defined __aarch64__
 static const int argument_at[ABIS][2] = {{0, 8}, {0, 8}};
 #else
