@@ -100,7 +100,7 @@ def test_a_run_without_a_record_of_its_surroundings_does_not_say_that_it_has_no_
     calm = example_runs.with_index(example_runs.small(), findings=())
     quiet = with_run(calm, verdict="quiet", surroundings=Surroundings(others=0.0))
     unknown = with_run(calm, verdict="unknown", surroundings=None)
-    unrecorded = "what ran beside it was not recorded"
+    unrecorded = "which other programs ran was not recorded"
     assert [unrecorded in words(results) for results in (quiet, unknown)] == [False, True]
     assert ["No problem found" in words(results) for results in (quiet, unknown)] == [True, False]
 

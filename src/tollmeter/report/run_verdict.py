@@ -31,7 +31,7 @@ LEAST_SHOWN = 5
 """Numbers of a first screen; a run of fewer lists its rows."""
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
-UNRECORDED = "what ran beside it was not recorded"
+UNRECORDED = "which other programs ran was not recorded"
 MEANINGS = {
     "quiet": "no other program had much of its CPUs",
     "busy": "other programs ran on this machine while it was measured, and are in its numbers",
@@ -65,7 +65,7 @@ def is_under_way(run: RunInfo) -> bool:
 
 
 def lacks_surroundings(run: RunInfo) -> bool:
-    """Returns whether the run is `unknown` since nobody recorded what ran beside it, as a bundle does not."""
+    """Returns whether the run is `unknown` since it has no record of other programs, as of a bundle or a saved bill."""
     return run.verdict == "unknown" and run.surroundings is None
 
 
