@@ -176,6 +176,7 @@ def test_a_saved_bill_is_a_run_that_every_verb_reads(tried: tuple[Path, list[dic
     made = tollmeter.open(tried[0])
     row = made.row("command.bill", "crossings", command=tried[1][0]["bill"]["command"], item="write")
     assert row.median == 100_000
+    assert made.results.index.run.surroundings, "what else ran is part of a bill's verdict"
     shown = toll(f"{tried[0]}", verb="show").stdout
     assert shown.count("the program's own") == 2 and "CPU time, " in shown
     (chart,) = [one for one in charts(made.results) if one.name == "bill"]

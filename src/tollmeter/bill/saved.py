@@ -36,9 +36,9 @@ METRICS = (
 Gauges = Mapping[str, float | None]
 
 
-def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds: float, target: str = LOCAL) -> None:
-    """Stores bills as a run folder. words: of the command line. seconds: duration of measuring. target: on which the
-    commands ran. Raises Failure if the folder cannot be written."""
+def save(several: Sequence[Billed], folder: Path, words: Sequence[str], session: Session, target: str = LOCAL) -> None:
+    """Stores bills as a run folder. words: of the command line. session: duration and surroundings of measuring.
+    target: on which the commands ran. Raises Failure if the folder cannot be written."""
     base = base_of_commands()
     if target != LOCAL:
         machine, reading = machine_of(places.made_ready([], [target], ProbeRequest([])), [target])
@@ -55,7 +55,7 @@ def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds:
     )  # fmt: skip
     build = msgspec.structs.replace(base.build, probe=PROBE)
     request = Request(
-        id=folder.resolve().name, suite=Suite(name="bill", question=_QUESTION), seed=1, budget_seconds=seconds,
+        id=folder.resolve().name, suite=Suite(name="bill", question=_QUESTION), seed=1, budget_seconds=session.seconds,
         started=datetime.now(UTC).isoformat(timespec="seconds"), tollmeter=VERSION, words=tuple(words),
     )  # fmt: skip
     clock = {"k": "clock", **msgspec.to_builtins(base.clock)}
@@ -67,7 +67,7 @@ def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds:
             )
             records = [{"k": "gauge", "metric": name, "value": value} for name, value in gauges.items() if value]
             journal.append(protocol.reported(visit, probe.revision, [clock, *records], at_ns=place + 1))
-        journal.note(Session("settled", seconds, None))
+        journal.note(session)
 
 
 def _names(values: Sequence[tuple[str, str, int, Gauges]], place: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -36,20 +37,24 @@ def bill(
 ) -> None:
     from tollmeter.bill.printed import blocks
     from tollmeter.catalog import check_known
+    from tollmeter.conduct import Watch
     from tollmeter.library import places
 
     check_known("format", form, ("table", "json"))
     if process is not None and (command or try_ or target != "local"):
         raise Failure("--pid counts a process that runs on this machine: no command is started beside it")
-    began = time.monotonic()
+    began, watch = time.monotonic(), Watch(os.sched_getaffinity(0))
     if process is not None:
         billed = _of_process(process, for_)
     else:
         billed = _of_commands(command or [], try_, way, budget, target)
     if save:
         from tollmeter.bill.saved import save as keep
+        from tollmeter.store.journal import Session
 
-        keep(billed, save, sys.argv[2:], time.monotonic() - began, target)
+        # A process of another program, and another machine, are not of this program's time.
+        seen = watch.seen() if process is None and target == "local" else None
+        keep(billed, save, sys.argv[2:], Session("settled", time.monotonic() - began, None, seen), target)
         places.remember(save)
     if form == "json":
         write_json(billed)
