@@ -318,10 +318,12 @@ struct code_chain {
   size_t spacing, page, line;
 };
 
-/* Where block i lies, after the first line. Blocks a page apart move on by a line each, or all of them would lie in the
- * few sets that share their low address bits, and conflicts there would be taken for the end of a buffer. */
+/* Where block i lies, after the first line. Blocks a page apart move on by a line each, and by one more after each page's
+ * number of lines: page and line would else be the same number modulo 64, and these blocks would share 64 sets of the
+ * branch predictor, whose conflicts would be taken for the end of a buffer. */
 static inline uint8_t *code_place(const struct code_chain *j, uint64_t i) {
-  const size_t moved = j->spacing < j->page ? CODE_FIRST_BLOCK : (i + 1) * j->line % j->page;
+  const size_t lines = j->page / j->line, line = i + 1 + i / lines;
+  const size_t moved = j->spacing < j->page ? CODE_FIRST_BLOCK : line * j->line % j->page;
   return j->code.base + i * j->spacing + moved;
 }
 

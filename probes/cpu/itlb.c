@@ -4,7 +4,8 @@
  * order, less as many jumps in a random order with one in each line, which lie in few pages. Both meet as many jumps and
  * lines, so that the branch predictor and the caches see the same, and what is left is translation.
  *
- * A jump's line differs from page to page (code.h), or all would share the few sets of their low address bits.
+ * The jumps of a page apart have as many different low address bits as those a line apart (code.h), or they would share
+ * a few sets of the branch predictor and of the first cache.
  */
 #include "code.h"
 
@@ -40,18 +41,19 @@ static const struct toll_parameter parameters[] = {{.name = "pages",
                                                     .kind = TOLL_COUNT,
                                                     .summary = "pages of code, and jumps",
                                                     .from = 16,
-                                                    .to = 2048,
+                                                    .to = 4096,
                                                     .per_octave = 16,
                                                     .typical = "256",
                                                     .refine = true},
                                                    {0}};
 static const struct toll_metric metrics[] = {
-    {.name = "cycles", .unit = "cycle", .summary = "one jump to another page", .means = "jump-of-pages"},
+    {.name = "cycles", .unit = "cycle", .summary = "one jump to another page"},
     {.name = "jump", .unit = "ns", .summary = "one jump to another page"},
     {.name = "packed", .unit = "cycle", .summary = "one jump, all of them in few pages", .source = TOLL_CONTROL},
     {.name = "translation",
-     .unit = "ns",
+     .unit = "cycle",
      .summary = "what a jump to another page costs above one in few pages",
+     .means = "translation-of-code",
      .source = TOLL_DIFFERENCE},
     {0}};
 
@@ -66,5 +68,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .alike = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -15,7 +15,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.inference.answers import InferredNumber, Parameters, middle, number, of_number, relative_error, series
+from tollmeter.inference.answers import (
+    InferredNumber,
+    Parameters,
+    absolute_error,
+    middle,
+    number,
+    of_number,
+    relative_error,
+    series,
+)
 from tollmeter.inference.curves import Jump, jumps
 from tollmeter.inference.knees import LEAST_RATIO
 from tollmeter.model import Inference, Probe, Row
@@ -33,7 +42,8 @@ CLEAR = 1.25
 class SweptCurve(NamedTuple):
     """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. only: the value
     of another parameter, for whose rows alone this is true. where: the other parameters, in words. each: by how much
-    the axis counts one of what is held. least_ratio: of a rise that counts."""
+    the axis counts one of what is held. least: what an item costs at least, in the unit of the rows, if the rows are
+    what it costs above that."""
 
     means: str
     axis: str
@@ -42,21 +52,16 @@ class SweptCurve(NamedTuple):
     only: tuple[str, str] | None = None
     where: str = ""
     each: int = 1
-    least_ratio: float = LEAST_RATIO
+    least: float = 0.0
 
 
-BYTES_OF_MOVE, BYTES_OF_LINE = 4, 64
-_CODE_BYTES = {"op cache": BYTES_OF_MOVE, "L2 ITLB": BYTES_OF_LINE}
-"""Code that one of what a structure holds takes in the first cache. Six decoders deliver as many moves as an op cache,
-and a jump in each page has a line of its own."""
-TRANSLATION_RATIO = 2.0
-"""A translation by the next level takes at least as long as the jump itself. Less is a branch target buffer's: jumps a
-page apart meet in few of its sets."""
+BYTES_OF_MOVE = 4
+CYCLES_OF_JUMP = 1.0
 CURVES = (
     SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart"),
     SweptCurve("code-of-size", "size", "count", ("op cache",), ("code", "moves"), each=BYTES_OF_MOVE),
     SweptCurve("code-of-size", "size", "B", ("L1I",), ("code", "nops")),
-    SweptCurve("jump-of-pages", "pages", "count", ("L1 ITLB", "L2 ITLB"), least_ratio=TRANSLATION_RATIO),
+    SweptCurve("translation-of-code", "pages", "count", ("L1 ITLB", "L2 ITLB"), least=CYCLES_OF_JUMP),
     SweptCurve("cost-of-fillers", "fillers", "count", ("reorder buffer",), ("filler", "mix")),
     SweptCurve("cost-of-fillers", "fillers", "count", ("integer scheduler",), ("filler", "add")),
     SweptCurve("cost-of-fillers", "fillers", "count", ("load queue",), ("filler", "load")),
@@ -76,13 +81,14 @@ def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterab
 
 
 def _beside(first_cache: Inference | None, held: Inference) -> Inference:
-    """Without the number of a structure whose curve rises where the code no longer fits the first cache."""
-    each = _CODE_BYTES.get(str(held.parameters["structure"]))
-    if each is None or held.high is None or first_cache is None or first_cache.low is None:
+    """Without the number of an op cache whose curve rises where the code no longer fits the first cache: six decoders
+    deliver as many moves as an op cache."""
+    if held.parameters["structure"] != "op cache" or held.high is None or first_cache is None:
         return held
-    if each * (held.high + 1) <= first_cache.low:
+    if first_cache.low is None or BYTES_OF_MOVE * (held.high + 1) <= first_cache.low:
         return held
-    why = f"the cost rises where the L1I ends, and not before: it holds {first_cache.low / each:,.0f} of these"
+    holds = first_cache.low / BYTES_OF_MOVE
+    why = f"the cost rises where the L1I ends, and not before: it holds {holds:,.0f} of these"
     return msgspec.structs.replace(held, value=None, low=None, high=None, reason=why)
 
 
@@ -109,9 +115,8 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
 def _rises(points: Sequence[Row], curve: SweptCurve) -> list[list[Jump]]:
     """Steps that begin within a doubling are one rise."""
     axis = curve.axis
-    levels = [log(middle(row)) for row in points]
-    # Beside other rows of the same run, which have the variance between runs in common.
-    errors = [max(relative_error(row) if row.error is None else row.error, MISFIT) for row in points]
+    levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
+    errors = [max(_error(row, curve.least), MISFIT) for row in points]
     rises: list[list[Jump]] = []
     for step in jumps(levels, errors, MOST_STEPS):
         first = number(points[rises[-1][0].at], axis) if rises else 0
@@ -119,7 +124,15 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[list[Jump]]:
             rises[-1].append(step)
         else:
             rises.append([step])
-    return [rise for rise in rises if _height(rise) >= log(curve.least_ratio)]
+    return [rise for rise in rises if _height(rise) >= log(LEAST_RATIO)]
+
+
+def _error(row: Row, least: float) -> float:
+    """Returns the standard error of the logarithm, beside other rows of the same run, which have the variance between
+    runs in common."""
+    if least:
+        return absolute_error(row) / (max(middle(row), 0.0) + least)
+    return relative_error(row) if row.error is None else row.error
 
 
 def _height(rise: Sequence[Jump]) -> float:

@@ -22,7 +22,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
     **dict.fromkeys(("throughput-of-workers", "operation-of-workers"), ("workers",)),
     "release-of-threads": ("size", "threads"), "code-of-size": ("size",),
-    "jump-of-pages": ("pages",), "cost-of-fillers": ("fillers",),
+    "translation-of-code": ("pages",), "cost-of-fillers": ("fillers",),
 }  # fmt: skip
 """The numbers that a meaning rests on, by the names of parameters."""
 
