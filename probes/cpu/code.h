@@ -35,6 +35,9 @@ enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4, CODE_LONGEST = 16 };
 enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4, CODE_LONGEST = 16 };
 #endif
 
+/* Instructions between two loads (cpu.window), each of which takes an entry of another structure. */
+enum code_instruction { CODE_ADD, CODE_LOAD, CODE_STORE, CODE_GENERAL, CODE_VECTOR, CODE_BRANCH };
+
 /* ---- instructions ------------------------------------------------------------------------------------------------ */
 
 static inline void code_bytes(struct code *c, const void *bytes, size_t count) {
@@ -93,8 +96,6 @@ static inline void code_move(struct code *c) {
   CODE(c, 0x3E, 0x45, 0x89, 0xC1);
 }
 
-enum { CODE_FILL_MIX, CODE_FILL_ADD, CODE_FILL_LOAD, CODE_FILL_STORE };
-
 /* Both cursors from the argument into r10 and r11; a pointer has the width of the ABI's. */
 static inline void code_take_cursors(struct code *c) {
   const uint8_t wide = sizeof(void *) == 8 ? 0x4C : 0x44;
@@ -113,14 +114,16 @@ static inline void code_follow(struct code *c, unsigned cursor) {
   CODE(c, sizeof(void *) == 8 ? 0x4D : 0x45, 0x8B, cursor ? 0x1B : 0x12);
 }
 
-/* lea 1(%rsi), %r8d and pshufd $0, %xmm0, %xmm1, one after the other; lea 1(%r10), %r8d, which waits for the cursor's load; mov 16(%rsi), %r8d; mov %r8d, 16(%rsi) */
-static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
+/* general: lea 1(%rsi), %r8d; vector: pshufd $0, %xmm0, %xmm1; branch: jo to the next instruction, never taken; add:
+ * lea 1(%r10), %r8d, which waits for the cursor's load; load: mov 16(%rsi), %r8d; store: mov %r8d, 16(%rsi) */
+static inline void code_filler(struct code *c, enum code_instruction instruction, unsigned cursor) {
   const uint8_t word = 2 * sizeof(void *);
-  if (filler == CODE_FILL_MIX && number % 2) CODE(c, 0x66, 0x0F, 0x70, 0xC8, 0);
-  if (filler == CODE_FILL_MIX && number % 2 == 0) CODE(c, 0x44, 0x8D, 0x46, 1);
-  if (filler == CODE_FILL_ADD) CODE(c, 0x45, 0x8D, cursor ? 0x43 : 0x42, 1);
-  if (filler == CODE_FILL_LOAD) CODE(c, 0x44, 0x8B, 0x46, word);
-  if (filler == CODE_FILL_STORE) CODE(c, 0x44, 0x89, 0x46, word);
+  if (instruction == CODE_GENERAL) CODE(c, 0x44, 0x8D, 0x46, 1);
+  if (instruction == CODE_VECTOR) CODE(c, 0x66, 0x0F, 0x70, 0xC8, 0);
+  if (instruction == CODE_BRANCH) CODE(c, 0x70, 0);
+  if (instruction == CODE_ADD) CODE(c, 0x45, 0x8D, cursor ? 0x43 : 0x42, 1);
+  if (instruction == CODE_LOAD) CODE(c, 0x44, 0x8B, 0x46, word);
+  if (instruction == CODE_STORE) CODE(c, 0x44, 0x89, 0x46, word);
 }
 
 /* mov $value, %eax; ret */
@@ -167,8 +170,6 @@ static inline void code_end(struct code *c, const uint8_t *first) {
   code_word(c, 0xD65F03C0);
 }
 
-enum { CODE_FILL_MIX, CODE_FILL_ADD, CODE_FILL_LOAD, CODE_FILL_STORE };
-
 /* ldp x10, x11, [x1], and stp */
 static inline void code_take_cursors(struct code *c) {
   code_word(c, 0xA9402C2A);
@@ -183,11 +184,13 @@ static inline void code_follow(struct code *c, unsigned cursor) {
   code_word(c, cursor ? 0xF940016B : 0xF940014A);
 }
 
-/* add w8, w1, #1 and add v1.4s, v0.4s, v0.4s, one after the other; add w8, w10, #1, which waits for the cursor's load; ldr w8, [x1, #16]; str w8, [x1, #16] */
-static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
-  const uint32_t forms[] = {number % 2 ? 0x4EA08401 : 0x11000428, cursor ? 0x11000568 : 0x11000548, 0xB9401028,
-                            0xB9001028};
-  code_word(c, forms[filler]);
+/* general: add w8, w1, #1; vector: add v1.4s, v0.4s, v0.4s; branch: cbnz wzr to the next instruction, never taken; add:
+ * add w8, w10, #1, which waits for the cursor's load; load: ldr w8, [x1, #16]; store: str w8, [x1, #16] */
+static inline void code_filler(struct code *c, enum code_instruction instruction, unsigned cursor) {
+  const uint32_t forms[] = {[CODE_ADD] = cursor ? 0x11000568 : 0x11000548, [CODE_LOAD] = 0xB9401028,
+                            [CODE_STORE] = 0xB9001028, [CODE_GENERAL] = 0x11000428,
+                            [CODE_VECTOR] = 0x4EA08401, [CODE_BRANCH] = 0x3500003F};
+  code_word(c, forms[instruction]);
 }
 
 /* mov w9, w8 */
@@ -236,8 +239,8 @@ static inline void code_leave_cursors(struct code *c) {
 static inline void code_follow(struct code *c, unsigned cursor) {
   (void)c, (void)cursor;
 }
-static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
-  (void)c, (void)filler, (void)cursor, (void)number;
+static inline void code_filler(struct code *c, enum code_instruction instruction, unsigned cursor) {
+  (void)c, (void)instruction, (void)cursor;
 }
 static inline void code_return(struct code *c, uint16_t value) {
   (void)c, (void)value;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacities of the structures that supply a core with instructions: each is a rise of the cost over a number of items.
 
-An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps within one
-doubling are one rise, which counts if it is as high as the step between two levels. Of two structures the first ends at
-the first rise, and the last at the highest of the other rises; rises between them may belong to the first structure, a
-share of which still hits. The capacity is the number before a rise's highest step. It is not resolved if there are
-fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
+An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps of
+neighbouring numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. Of two structures
+the first ends at the first rise, and the last at the highest of the other rises; rises between them may belong to the
+first structure, a share of which still hits. The capacity is the number before a rise's first step if items fill all
+sets alike, and else before its highest one, since some sets overflow before the structure is full. It is not resolved
+if there are fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ MOST_STEPS = 6
 MISFIT = 0.1
 """No curve is made of steps: the share by which a point may be off its step, whatever its own error."""
 LEAST_POINTS = 4
-ONE_RISE = 2.0
+ONE_RISE = 2**0.5
+"""Ratio of numbers. Misses of one set after another raise the cost up to 1.5 times the capacity, in several steps; the
+next level holds at least twice as many."""
 CLEAR = 1.25
 """Of the last number that certainly fits to the first that certainly does not."""
 
@@ -43,7 +46,9 @@ class SweptCurve(NamedTuple):
     """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. only: the value
     of another parameter, for whose rows alone this is true. where: the other parameters, in words. each: by how much
     the axis counts one of what is held. least: what an item costs at least, in the unit of the rows, if the rows are
-    what it costs above that."""
+    what it costs above that. fills_alike: items at equal distances fill all sets alike, so that the first one too many
+    costs more. Translations do not: a hash spreads them, and they share their buffer with those of data. A queue ends
+    in one step, before which instructions cost time of their own."""
 
     means: str
     axis: str
@@ -53,12 +58,13 @@ class SweptCurve(NamedTuple):
     where: str = ""
     each: int = 1
     least: float = 0.0
+    fills_alike: bool = False
 
 
 BYTES_OF_MOVE = 4
 CYCLES_OF_JUMP = 1.0
 CURVES = (
-    SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart"),
+    SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart", fills_alike=True),
     SweptCurve("code-of-size", "size", "count", ("op cache",), ("code", "moves"), each=BYTES_OF_MOVE),
     SweptCurve("code-of-size", "size", "B", ("L1I",), ("code", "nops")),
     SweptCurve("translation-of-code", "pages", "count", ("L1 ITLB", "L2 ITLB"), least=CYCLES_OF_JUMP),
@@ -98,12 +104,12 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
     rises = _rises(points, curve) if len(points) >= LEAST_POINTS else []
-    ends = _ends(rises)[: len(curve.structures)]
+    ends = [_end(rise, curve) for rise in _chosen(rises)][: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_POINTS:
             held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
         elif len(ends) < len(curve.structures):
-            times = f"rises {len(ends)} times" if ends else "does not rise"
+            times = "rises once" if ends else "does not rise"
             held = InferredNumber(why=f"the cost {times} up to {number(points[-1], curve.axis):,} {curve.axis}")
         else:
             held = _held(points, curve, ends[place])
@@ -113,14 +119,14 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
 
 
 def _rises(points: Sequence[Row], curve: SweptCurve) -> list[list[Jump]]:
-    """Steps that begin within a doubling are one rise."""
+    """Steps that follow each other closely are one rise."""
     axis = curve.axis
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
     errors = [max(_error(row, curve.least), MISFIT) for row in points]
     rises: list[list[Jump]] = []
     for step in jumps(levels, errors, MOST_STEPS):
-        first = number(points[rises[-1][0].at], axis) if rises else 0
-        if number(points[step.at], axis) < ONE_RISE * first:
+        last = rises[-1][-1].at if rises else -len(points)
+        if step.at == last + 1 or number(points[step.at], axis) < ONE_RISE * number(points[last], axis):
             rises[-1].append(step)
         else:
             rises.append([step])
@@ -139,10 +145,13 @@ def _height(rise: Sequence[Jump]) -> float:
     return rise[-1].after - rise[0].before
 
 
-def _ends(rises: Sequence[Sequence[Jump]]) -> list[Jump]:
-    """Returns the highest step of the first rise, and the highest step of all other rises."""
-    others = sorted(rises[1:], key=_height)[-1:]
-    return [max(rise, key=lambda step: step.after - step.before) for rise in (*rises[:1], *others)]
+def _chosen(rises: Sequence[list[Jump]]) -> list[list[Jump]]:
+    """Returns the first rise, and the highest of all others."""
+    return [*rises[:1], *sorted(rises[1:], key=_height)[-1:]]
+
+
+def _end(rise: Sequence[Jump], curve: SweptCurve) -> Jump:
+    return rise[0] if curve.fills_alike else max(rise, key=lambda step: step.after - step.before)
 
 
 def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
