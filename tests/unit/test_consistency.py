@@ -40,7 +40,7 @@ def opened(folder: Path, name: str, plant: Plant = lambda _: None) -> Results:
     return open_run(folder)
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.iterdir()))
+@pytest.mark.parametrize("name", [*sorted(path.name for path in RECORDED.iterdir()), "../counted"])
 def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> None:
     assert opened(tmp_path, name).index.run.contradictions == ()
 

@@ -27,10 +27,6 @@ class Facet(NamedTuple):
     of: Callable[[Outcome], Hashable]
 
 
-def _counts(visit: Outcome) -> Hashable:
-    return visit.events and (visit.events.by, visit.events.kernel, tuple(visit.events.body))
-
-
 OF_POINT: Sequence[Facet] = (
     Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a point",
            lambda visit: (visit.pinned, len(visit.cpus))),
@@ -42,7 +38,6 @@ OF_POINT: Sequence[Facet] = (
     Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), companions(visit))),
     Facet("a point's visits choose the same parameters", lambda visit: tuple(sorted(visit.chosen))),
     Facet("a point's visits report the same values", lambda visit: tuple(sorted(visit.gauges))),
-    Facet("a point's visits count the same events", _counts),
 )  # fmt: skip
 
 
