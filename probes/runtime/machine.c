@@ -147,6 +147,17 @@ static void put_field(const char *name, const char *path, const char *key) {
   if (toll_find_field(path, key, text, sizeof text)) toll_put_text(name, text);
 }
 
+/* x86's matrix extensions (AMX), which tell two cores apart whose model numbers a hypervisor hides. */
+static void put_matrix_extensions(void) {
+  char flags[8192], words[128] = "", *rest;
+  toll_find_field("/proc/cpuinfo", "flags", flags, sizeof flags);
+  for (char *word = strtok_r(flags, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    const size_t used = strlen(words);
+    if (strncmp(word, "amx_", 4) == 0) snprintf(words + used, sizeof words - used, "%s%s", used ? " " : "", word);
+  }
+  if (*words) toll_put_text("matrix_extensions", words);
+}
+
 /* Checks of a kernel that is built for debugging, by the files that each has whatever a program may read. */
 static void put_debugging(void) {
   static const char *const files[][2] = {{"lockdep", "/proc/lockdep_stats"},
@@ -228,6 +239,7 @@ static void put_facts(const int *cpus, unsigned count) {
   put_field("cpu_family", "/proc/cpuinfo", "cpu family");
   put_field("cpu_model_number", "/proc/cpuinfo", "model\t");
   put_field("cpu_stepping", "/proc/cpuinfo", "stepping");
+  put_matrix_extensions();
   put_field("microcode", "/proc/cpuinfo", "microcode");
   put_field("swap_total", "/proc/meminfo", "SwapTotal");
   put_debugging();

@@ -158,6 +158,21 @@ def test_a_cpu_is_named_with_its_microarchitecture(cpu: str, family: str, model:
     assert cpu_of(machine) == named
 
 
+@pytest.mark.parametrize(
+    ("extensions", "named"),
+    [
+        ("", "Intel Xeon"),
+        ("amx_bf16 amx_tile amx_int8", "Intel Xeon (Sapphire or Emerald Rapids)"),
+        ("amx_bf16 amx_tile amx_int8 amx_fp16", "Intel Xeon (Granite Rapids)"),
+    ],
+)
+def test_matrix_extensions_name_a_core_whose_model_is_hidden(extensions: str, named: str) -> None:
+    facts = {"cpu_family": "6", "cpu_model_number": "167", "matrix_extensions": extensions}
+    l2 = Cache(level=2, kind="unified", size_bytes=2 << 20, line_bytes=64, ways=16, shared_cpus="0", source="sysfs")
+    machine = replace(healthy().index.machine, cpu="Intel(R) Xeon(R) Processor", facts=facts, caches=(l2,))
+    assert cpu_of(machine) == named
+
+
 def test_published_latencies_stand_beside_the_memory_of_a_core_that_they_are_of() -> None:
     results = healthy()
     for model, stated in (("1", "46 for L3"), ("98", "50 for L3"), ("200", "")):

@@ -2,7 +2,8 @@
 """The microarchitecture of an x86 CPU by its family and model: two machines called "AMD EPYC" may be of two.
 
 Sources: Linux, arch/x86/kernel/cpu/amd.c (ranges of models of each Zen generation) and arch/x86/include/asm/
-intel-family.h (its code names; names of platforms for CPUs with two kinds of cores)."""
+intel-family.h (its code names; names of platforms for CPUs with two kinds of cores). Intel, "Architecture Instruction
+Set Extensions Programming Reference", table of the processors that first have an extension (AMX)."""
 
 from __future__ import annotations
 
@@ -37,8 +38,10 @@ _GOLDEN_COVE = {"L2 BTB": "12k", "op cache": "4k", "L1I": "32 KiB", "L1 ITLB": "
                 "reorder buffer": "512", "integer scheduler": "97", "load queue": "192",
                 "store queue": "112"}  # fmt: skip
 """Raptor Cove, of Emerald Rapids, lies between Golden Cove and Redwood Cove, whose structures are equal."""
+_AMX, _AMX_OF_HALVES = "Sapphire or Emerald Rapids", "Granite Rapids"
 _PUBLISHED_SIZES = {
-    "Sapphire Rapids": _GOLDEN_COVE, "Emerald Rapids": _GOLDEN_COVE,
+    "Sapphire Rapids": _GOLDEN_COVE, "Emerald Rapids": _GOLDEN_COVE, _AMX: _GOLDEN_COVE,
+    _AMX_OF_HALVES: _GOLDEN_COVE | {"L1I": "64 KiB"},
     "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6.5k", "op cache": "4k", "L1I": "32 KiB", "reorder buffer": "256",
               "store queue": "64"},
     "Zen 4": {"L1 BTB": "2 x 1.5k", "L2 BTB": "2 x 7k", "op cache": "6.75k", "L1I": "32 KiB",
@@ -61,10 +64,18 @@ def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
 
 
 def microarchitecture(machine: Machine) -> str:
-    """The name of the core; empty if no source names it, or if its L2 differs from the one that the system reports."""
+    """The name of the core; empty if no source names it. A model number whose core has another L2 than the system
+    reports is a hypervisor's; then the core's matrix extensions name it."""
     name = _by_model(machine.facts)
     size, known = machine.data_sizes().get(2, 0), _L2_BYTES.get(name, 0)
-    return "" if size and known and size != known else name
+    return _by_matrix_extensions(machine.facts) if size and known and size != known else name
+
+
+def _by_matrix_extensions(facts: Mapping[str, str]) -> str:
+    extensions = facts.get("matrix_extensions", "").split()
+    if not extensions:
+        return ""
+    return _AMX_OF_HALVES if "amx_fp16" in extensions else _AMX
 
 
 def _by_model(facts: Mapping[str, str]) -> str:
