@@ -118,6 +118,16 @@ def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() 
     assert len(bare.columns) == len(guest.columns) + 1 and bare.columns[2].name == ""
 
 
+def test_a_cache_that_the_system_reports_and_no_size_shows_is_named() -> None:
+    results = example_runs.healthy()
+    without = tuple(level for level in results.index.hierarchy if level.level != "L3")
+    table = tables.memory_table(example_runs.with_index(results, hierarchy=without))
+    assert table and [line.cells[0] for line in table.rows] == ["L1d", "L2", "L3", "memory"]
+    assert str(table.rows[2].cells[-5]) == "32 MiB" and table.rows[2].note
+    short = tables.memory_table(example_runs.with_index(results, hierarchy=without[:2]))
+    assert short and [line.cells[0] for line in short.rows] == ["L1d", "L2"], "memory was not reached"
+
+
 def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
     left = "at least 5.2 MiB of it is available to this machine now; CPUs outside it may use the rest"
     guest = printed(example_runs.healthy(), 100)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -18,8 +18,8 @@ import numpy as np
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
-from tollmeter.inference.hierarchy import OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import BEYOND, Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
+from tollmeter.inference.hierarchy import MEMORY, OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
+from tollmeter.model import BEYOND, Evidence, Finding, Index, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.microarchitecture import microarchitecture
 from tollmeter.report.numbers import (
@@ -172,7 +172,8 @@ def memory_table(results: Results) -> Table | None:
         Column("read", True),
         Column("MLP", True, spare=3),
     ]
-    lines = [_level(level, results.index.machine) for level in results.index.hierarchy]
+    *caches, farthest = [_level(level, results.index.machine) for level in results.index.hierarchy]
+    lines = [*caches, *_unseen(results.index), farthest]
     own = native(results.index.rows, results.index.machine.architecture)
     slowest = slowest_remote(with_meaning(own, results.probes, "latency-of-node"))
     if slowest is not None:
@@ -181,6 +182,20 @@ def memory_table(results: Results) -> Table | None:
         lines.append(Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note))
     memory = Table(columns, lines)
     return memory if any(line.cells[2] for line in lines) else without_column(memory, 2)
+
+
+def _unseen(index: Index) -> Iterator[Line]:
+    """Yields the caches between the last measured one and memory that the system reports, and no size shows."""
+    *measured, farthest = (level.level for level in index.hierarchy)
+    if farthest != MEMORY or not measured:
+        return
+    nearer = 1 if measured[-1] == "L1d" else int(measured[-1].removeprefix("L"))
+    why = "no size has a latency between those of its neighbours"
+    if any(row.shares for row in index.rows):
+        why += ": CPUs outside this machine may use it"
+    for cache in os_sizes(index.machine):
+        if cache.level > nearer:
+            yield Line((f"L{cache.level}", "", "", size(cache.size_bytes), *[DASH] * 4), why)
 
 
 def _level(level: Level, machine: Machine) -> Line:
