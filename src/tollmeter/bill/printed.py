@@ -22,9 +22,11 @@ _WAYS = {
     "usage": "system calls are not counted: only what the kernel accounts to every process",
 }
 _EVENTS = {
-    "voluntary": "switches while waiting", "involuntary": "preemptions", "migrations": "moves to another CPU",
-    "wakes": "wake-ups of another thread", "signals": "signals handled", "forks": "processes and threads started",
-    "execs": "programs executed", "kernel_faults": "page faults inside calls", "major_faults": "pages from a disk",
+    "voluntary": ("switch", " while waiting"), "involuntary": ("preemption", ""),
+    "migrations": ("move", " to another CPU"), "wakes": ("wake-up", " of another thread"),
+    "signals": ("signal", " handled"), "forks": ("start", " of a process or thread"),
+    "execs": ("execution", " of a program"), "kernel_faults": ("page fault", " inside a call"),
+    "major_faults": ("page", " from a disk"),
 }  # fmt: skip
 
 
@@ -80,7 +82,9 @@ def _share(ns: float, bill: Bill) -> float:
 
 
 def _besides(bill: Bill | Counts) -> Iterator[str]:
-    events = [f"{count(bill.events[name])} {words}" for name, words in _EVENTS.items() if bill.events.get(name)]
+    events = [
+        f"{count(bill.events[name], noun)}{more}" for name, (noun, more) in _EVENTS.items() if bill.events.get(name)
+    ]
     if events:
         yield f"Besides: {', '.join(events)}."
 
