@@ -187,9 +187,12 @@ static inline void code_follow(struct code *c, unsigned cursor) {
 /* general: add w8, w1, #1; vector: add v1.4s, v0.4s, v0.4s; branch: cbnz wzr to the next instruction, never taken; add:
  * add w8, w10, #1, which waits for the cursor's load; load: ldr w8, [x1, #16]; store: str w8, [x1, #16] */
 static inline void code_filler(struct code *c, enum code_instruction instruction, unsigned cursor) {
-  const uint32_t forms[] = {[CODE_ADD] = cursor ? 0x11000568 : 0x11000548, [CODE_LOAD] = 0xB9401028,
-                            [CODE_STORE] = 0xB9001028, [CODE_GENERAL] = 0x11000428,
-                            [CODE_VECTOR] = 0x4EA08401, [CODE_BRANCH] = 0x3500003F};
+  const uint32_t forms[] = {[CODE_ADD] = cursor ? 0x11000568 : 0x11000548,
+                            [CODE_LOAD] = 0xB9401028,
+                            [CODE_STORE] = 0xB9001028,
+                            [CODE_GENERAL] = 0x11000428,
+                            [CODE_VECTOR] = 0x4EA08401,
+                            [CODE_BRANCH] = 0x3500003F};
   code_word(c, forms[instruction]);
 }
 

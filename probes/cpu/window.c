@@ -94,8 +94,8 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)w->expected);
 }
 
-static const char *const fillers_[] = {[CODE_ADD] = "add", [CODE_LOAD] = "load", [CODE_STORE] = "store",
-                                       [MIX] = "mix", NULL};
+static const char *const fillers_[] = {
+    [CODE_ADD] = "add", [CODE_LOAD] = "load", [CODE_STORE] = "store", [MIX] = "mix", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "fillers",
      .kind = TOLL_COUNT,

@@ -75,7 +75,7 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
         if not described:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
         executables.update({(executable.probe.probe, abi): executable for executable in described})
-        broken |= {(probe, abi): str(sentence) for probe, sentence in _read(manifest.with_name("broken.json")).items()}
+        broken |= {(probe, abi): why for probe, why in _left_out(manifest).items()}
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
     runnable = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
@@ -96,7 +96,8 @@ def _executables(manifest: Path) -> list[Executable]:
             path = folder / f"{name}.describe"
             if path.is_file():
                 probe, described = description(path.read_bytes())
-                build = msgspec.convert({**msgspec.to_builtins(described), **facts}, Build)
+                known = {key: facts[key] for key in ("sha256", "size_bytes")}
+                build = msgspec.convert({**msgspec.to_builtins(described), **known}, Build)
                 executables.append(Executable(path=str(folder / name), probe=probe, build=build, target=target))
     except (OSError, ValueError, RecursionError, Damaged) as error:
         raise Failure(f"{path} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
@@ -147,14 +148,18 @@ def built_probes(build: Path) -> BuiltProbes:
     for manifest in sorted(build.glob("*/manifest.json")):
         for name in _read(manifest):
             built.abis.setdefault(name, []).append(manifest.parent.name)
-        for name, sentence in _read(manifest.with_name("broken.json")).items():
-            built.left_out[name] = f"left out: {sentence}"
+        for name, why in _left_out(manifest).items():
+            built.left_out[name] = f"left out: {why}"
     return built
 
 
-def _read(path: Path) -> dict[str, object]:
+def _left_out(manifest: Path) -> dict[str, str]:
+    return {probe: entry.get("why", "") for probe, entry in _read(manifest.with_name("broken.json")).items()}
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        return dict(clean(msgspec.json.decode(path.read_bytes(), type=dict[str, object])))
+        return dict(clean(msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Any]])))
     except (OSError, ValueError, RecursionError):
         return {}
 

@@ -158,7 +158,7 @@ def test_a_wheel_has_the_marker_of_a_typed_package(fresh: Installed) -> None:
 def test_an_upgrade_is_built_again(fresh: Installed) -> None:
     fresh.toll("run", "kernel.loop", "--dry-run")
     (source,) = fresh.environment.rglob("_sources/probes/kernel/loop.c")
-    source.touch()
+    source.write_text(f"{source.read_text()}\n")
     assert "built kernel.loop for" in fresh.toll("run", "kernel.loop", "--dry-run").stderr
     assert "built" not in fresh.toll("run", "kernel.loop", "--dry-run").stderr
 

@@ -10,7 +10,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +73,15 @@ def tree(root: Path, **behaviours: str) -> Path:
     name = platform.machine()
     folder = root / "build" / name
     paths = [fake(folder, f"kernel.{probe}", behaviour) for probe, behaviour in behaviours.items()]
-    made = {path.name: {"sha256": sha256(path), "size_bytes": path.stat().st_size} for path in paths}
-    (folder / "manifest.json").write_text(json.dumps(made))
     for sources in ("suites", "abis", "probes/kernel"):
         (root / sources).mkdir(parents=True, exist_ok=True)
     for source in ("Makefile", "probes/libraries.toml", *(f"probes/kernel/{probe}.c" for probe in behaviours)):
         (root / source).touch()
     (root / "suites/default.toml").write_text(SUITE)
     (root / f"abis/{name}.toml").write_text(ABI.format(machine=name))
-    (folder / "stamp").unlink(missing_ok=True)
-    proven.begin(root, read_abi(root / f"abis/{name}.toml"))
-    later = time.time() + 1
-    os.utime((folder / "stamp.begun").replace(folder / "stamp"), (later, later))
+    of = proven.digests(root, read_abi(root / f"abis/{name}.toml"), [path.name for path in paths])
+    made = {path.name: {"made_from": of.whole[path.name], **proven.fingerprint(path.read_bytes())} for path in paths}
+    (folder / "manifest.json").write_text(json.dumps(made))
     return root
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacities of the structures that supply a core with instructions: each is a rise of the cost over a number of items.
 
-An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps of
-neighbouring numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. Of two structures
-the first ends at the first rise, and the last at the highest of the other rises; rises between them may belong to the
-first structure, a share of which still hits. The capacity is the number before a rise's first step if items fill all
-sets alike, and else before its highest one, since some sets overflow before the structure is full. It is not resolved
-if there are fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
+An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps of neighbouring
+numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. Of two
+structures the first ends at the first rise, and the last at the highest of the other rises; rises between them may
+belong to the first structure, a share of which still hits. The capacity is the number before a rise's first step if
+items fill all sets alike, and else before its highest one, since some sets overflow before the structure is full. It is
+not resolved if there are fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class SweptCurve(NamedTuple):
 BYTES_OF_MOVE = 4
 CYCLES_OF_JUMP = 1.0
 CURVES = (
-    SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart", fills_alike=True),
+    SweptCurve(
+        "jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart", fills_alike=True
+    ),
     SweptCurve("code-of-size", "size", "count", ("op cache",), ("code", "moves"), each=BYTES_OF_MOVE),
     SweptCurve("code-of-size", "size", "B", ("L1I",), ("code", "nops")),
     SweptCurve("translation-of-code", "pages", "count", ("L1 ITLB", "L2 ITLB"), least=CYCLES_OF_JUMP),

@@ -33,8 +33,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
         prove_elf(path, abi.elf)
         prove_floats(path, abi)
         kept = path.with_name(f"{path.name}.describe")
-        if not kept.exists() or kept.stat().st_mtime_ns <= path.stat().st_mtime_ns:
-            kept.unlink(missing_ok=True)
+        if not kept.exists():
             stream = None if cpu_lack(abi) else _describe(path)
             if stream is not None:
                 check_description(root, path, abi, stream)

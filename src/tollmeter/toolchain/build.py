@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import os
@@ -13,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import IO, NamedTuple
@@ -158,8 +158,22 @@ def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int]
             return failure
 
     with ThreadPoolExecutor(_ABIS_AT_ONCE) as pool:
-        total = sum(pool.map(lambda task: count(root, task.abi, task.compiler, _goals(task.abi, task.probes)), tasks))
+        total = sum(pool.map(lambda task: _files_to_make(root, task), tasks))
         return list(pool.map(built, tasks))
+
+
+def _files_to_make(root: Path, task: Task) -> int:
+    """Returns how many files a build makes; 0 if it cannot begin, for a reason that the build itself states."""
+    with contextlib.suppress(Failure), locked(root, task.abi):
+        lacking = _lacking(root, task.abi, task.probes)
+        options = proven.options_of(proven.begin(root, task.abi, lacking)) if lacking else []
+        return count(root, task.abi, task.compiler, [*options, *_goals(task.abi, lacking)]) if lacking else 0
+    return 0
+
+
+def _lacking(root: Path, abi: Abi, probes: Collection[str] | None) -> list[str]:
+    every = probe_names(root / "probes")
+    return sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
 
 
 def build_abi(
@@ -171,24 +185,24 @@ def build_abi(
 ) -> BuildResult:
     """Builds and checks the named probes, or all, if that is not done. A failing probe is left out with a sentence.
     Raises Failure if none is left. report: called for each file that is made."""
-    every = probe_names(root / "probes")
     with locked(root, abi):
-        lacking = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
+        proven.drop_forgotten(root, abi)
+        lacking = _lacking(root, abi, probes)
         if not lacking:
             return BuildResult(abi.name)
-        proven.begin(root, abi)
+        sources = proven.begin(root, abi, lacking)
         folder = root / "build" / abi.name
-        made, broken = make(root, abi, compiler, _goals(abi, lacking), report)
+        words = [*proven.options_of(sources), *_goals(abi, lacking)]
+        made, broken = make(root, abi, compiler, words, report)
         built = [probe for probe in lacking if probe not in broken]
         with ThreadPoolExecutor(_at_once()) as pool:
             verdicts = list(pool.map(lambda probe: accepted(root, folder / probe, abi), built))
         broken |= {probe: verdict.sentence for probe, verdict in zip(built, verdicts, strict=True) if verdict}
         good = [probe for probe in built if probe not in broken]
-        if not good:
+        if not good and not proven.known(root, abi):
             probe, sentence = next(iter(broken.items()))
             raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
-        proven.finish(root, abi, good, broken)
-        proven.drop_forgotten(folder, every)
+        proven.finish(root, abi, sources, good, broken)
         return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in made], broken)
 
 
@@ -221,7 +235,7 @@ def _is_old_arm(abi: Abi) -> bool:
     return "-DTOLL_FPA" in abi.flags
 
 
-@contextmanager
+@contextlib.contextmanager
 def locked(root: Path, abi: Abi) -> Iterator[None]:
     """Locks the builds of an ABI: two concurrent builds would each remove the other's files."""
     lock = root / "build" / f"{abi.name}.lock"
@@ -304,7 +318,7 @@ def make(
         return made, _broken(abi, output) if process.returncode else {}
 
 
-@contextmanager
+@contextlib.contextmanager
 def _started(words: Sequence[str], root: Path, output: IO[str] | int) -> Iterator[commands.Popen[str]]:
     """Starts a process, and ends it when its reader ends."""
     try:

@@ -67,14 +67,13 @@ def known(root: Path) -> dict[str, Library]:
 def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Returns for each probe the libraries that its source, or an included header of its family, names."""
     libraries: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
-    of_headers = {header: _named_in(_text(header)) for header in folder.glob("*/*.h")}
+    by_header = {(header.parent.name, header.name): _named_in(_text(header)) for header in folder.glob("*/*.h")}
+    naming = {header: names for header, names in by_header.items() if names}
     for source in folder.glob("*/*.c*"):
         if (probe := f"{source.parent.name}.{source.stem}") in libraries:
-            text = _text(source)
-            included = [
-                path for path in of_headers if path.parent == source.parent and f'#include "{path.name}"' in text
-            ]
-            libraries[probe] = (*_named_in(text), *(name for path in included for name in of_headers[path]))
+            text, family = _text(source), source.parent.name
+            included = [names for (of, name), names in naming.items() if of == family and f'#include "{name}"' in text]
+            libraries[probe] = (*_named_in(text), *(name for names in included for name in names))
     return libraries
 
 
@@ -112,13 +111,9 @@ def folder_of(root: Path, name: str) -> Path:
     return root / "build/libraries" / name
 
 
-def changes(root: Path) -> list[Path]:
-    """Returns the files that are younger than the builds before a library was added or removed."""
-    return sorted((root / "build/libraries").glob("*.from"))
-
-
-def changes_for(root: Path, names: Iterable[str], abi: str) -> set[Path]:
-    """Returns the files of the libraries with which a probe of this ABI is built. Raises Failure."""
+def origins(root: Path, names: Iterable[str], abi: str) -> set[Path]:
+    """Returns the files that state where each library comes from with which a probe of this ABI is built. Raises
+    Failure."""
     return {_from(folder_of(root, name)) for name in _fitting(known(root), names, {abi})}
 
 

@@ -2,7 +2,7 @@
 """Executables of a release, for machines without a compiler: prebuilt/ABI.tar.xz, which holds FAMILY.NAME, and before
 them
 
-    manifest.json   {"sources": "SHA-256 of what they were built from", "probes": {"FAMILY.NAME": {"sha256": "..."}}}
+    manifest.json   {"FAMILY.NAME": {"made_from": "...", "sha256": "...", "size_bytes": N}, ...}, as of a build
 
 They take the place of a build where the sources are the same, byte for byte: a changed source is compiled. A file that
 is not what the manifest states is not used. Each has the C library's code again, so that one archive of all is a
@@ -10,7 +10,6 @@ fifteenth of their size; probes are unpacked when a command first needs them, in
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.files import tar_of, xz_of
-from tollmeter.model import Abi, Failure, Record
+from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
@@ -32,13 +31,8 @@ ENDING = ".tar.xz"
 _PRESET = 6
 """Of xz: 9 takes four times as long, for the same size."""
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, msgspec.MsgspecError)
-_Stated = Mapping[str, str | int]
+_Stated = dict[str, str | int]
 """What the manifest states of one executable."""
-
-
-class _Manifest(Record, frozen=True):
-    sources: str
-    probes: dict[str, dict[str, str | int]]
 
 
 def keep(root: Path, abi: Abi, folder: Path) -> int:
@@ -46,9 +40,10 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
     made = root / "build" / abi.name
     built = sorted(proven.known(root, abi) & {path.name for path in made.iterdir()})
     executables = {probe: (made / probe).read_bytes() for probe in built}
-    manifest = _Manifest(
-        _digest(root, abi), {probe: proven.fingerprint(content) for probe, content in executables.items()}
-    )
+    whole = proven.digests(root, abi, built).whole
+    manifest = {
+        probe: {proven.MADE_FROM: whole[probe], **proven.fingerprint(content)} for probe, content in executables.items()
+    }
     files = {proven.MANIFEST: msgspec.json.encode(manifest), **executables}
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / f"{abi.name}{ENDING}", xz_of(tar_of(files), _PRESET))
@@ -70,17 +65,19 @@ def _take(root: Path, abi: Abi, path: Path, lacking: set[str]) -> None:
     try:
         with tarfile.open(path, "r|xz") as archive:
             files = _files(archive)
-            brought = msgspec.json.decode(next(files, ("", b""))[1], type=_Manifest)
-            wanted = {probe: stated for probe, stated in brought.probes.items() if probe in lacking}
-            if not wanted or brought.sources != _digest(root, abi):
+            brought = msgspec.json.decode(next(files, ("", b""))[1], type=dict[str, _Stated])
+            now = proven.digests(root, abi, lacking).whole
+            wanted = {probe: brought[probe] for probe in now if now[probe] == _made_from(brought, probe)}
+            if not wanted:
                 return
             with once(), locked(root, abi):
-                proven.begin(root, abi)
+                sources = proven.begin(root, abi, wanted)
                 try:
                     taken.extend(_unpacked(root, abi, files, wanted))
                 finally:
                     if taken:
-                        proven.finish(root, abi, taken, {})
+                        # No object is made from any source.
+                        proven.finish(root, abi, sources._replace(shared={}), taken, {})
     except _UNREADABLE as error:
         notify(f"{path} is not used: {error}")
 
@@ -105,7 +102,7 @@ def _unpacked(root: Path, abi: Abi, files: Iterator[tuple[str, bytes]], wanted: 
 def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi) -> bool:
     """Returns whether the file matches the manifest, and is accepted as a build's result is. Otherwise reports and
     removes it."""
-    if proven.fingerprint(content) != stated:
+    if proven.fingerprint(content).items() - stated.items():
         failure: Failure | None = Failure("it is not what its manifest states", 5)
     else:
         write(target, content)
@@ -117,9 +114,5 @@ def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi)
     return not failure
 
 
-def _digest(root: Path, abi: Abi) -> str:
-    """Returns the digest of every file that a build for the ABI reads, by its path."""
-    files = [root / "Makefile", root / "abis" / f"{abi.name}.toml"]
-    files += sorted(path for path in (root / "probes").rglob("*") if path.is_file())
-    lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+def _made_from(brought: Mapping[str, _Stated], probe: str) -> object:
+    return brought.get(probe, {}).get(proven.MADE_FROM)

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of earlier builds in build/ABI, and whether they match the sources.
+"""The results of earlier builds in build/ABI, and whether they are of these sources, by content: times of files mean
+nothing, since a checkout, a copy and a clock that goes back change them.
 
-    FAMILY.NAME            the executable
-    FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
-    manifest.json          {"FAMILY.NAME": {"sha256": "...", "size_bytes": N}, ...}
-    broken.json            {"FAMILY.NAME": "why it is left out", ...}
-    stamp                  this CPU and the ABI file; its time is when the first build of what these two name began
+    FAMILY.NAME                 the executable
+    FAMILY.NAME.describe        the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
+    manifest.json               {"FAMILY.NAME": {"made_from": "...", "sha256": "...", "size_bytes": N}, ...}
+    broken.json                 {"FAMILY.NAME": {"made_from": "...", "why": "why it is left out"}, ...}
+    obj/FAMILY/NAME/made_from   the digest of what the probe's own objects were made from
+    obj/sources.json            {"probes/runtime/clock.c": "its digest", ...}: what the runtime's objects were made from
 
-A source that is younger than the stamp makes all of it stale. The next build begins both lists anew with the probes
-that it is asked for; make leaves the executables of all others in place, and finds them up to date later. A library
-that came or went makes only the probes stale that are built with it."""
+`made_from` is the digest of all that a build of the probe reads: this CPU's name, the ABI file, the shared sources, its
+own sources, the libraries that it is built with, and the modules that accept it."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
-import time
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,56 +28,90 @@ from tollmeter.model import Abi
 from tollmeter.toolchain import libraries
 from tollmeter.toolchain.accepting import write
 
-MANIFEST, BROKEN, STAMP = "manifest.json", "broken.json", "stamp"
-_BEGUN = "stamp.begun"
-_OTHER_FILES = {"libtoll.a", "libsoft.a", MANIFEST, BROKEN, STAMP, _BEGUN}
-_FUTURE_S = 60
+MANIFEST, BROKEN = "manifest.json", "broken.json"
+MADE_FROM = "made_from"
+_SOURCES = "obj/sources.json"
 _JUDGES = ("build", "accepting", "proven")
 """The modules that decide how an executable is built and what it must be."""
+_RUNTIME = "probes/runtime/"
+_OWN_SUFFIXES = (".c", ".cc", ".S", ".mk")
+Entries = dict[str, dict[str, Any]]
+
+
+class Digests(NamedTuple):
+    """Digests of sources. whole: by probe, of all that its build reads; objects: the same without sources of the
+    runtime, which its objects do not include. shared: by path, of each file that several probes read. stale: of these,
+    the files of which the runtime's objects are not made."""
+
+    whole: Mapping[str, str]
+    objects: Mapping[str, str]
+    shared: Mapping[str, str]
+    stale: Collection[str] = ()
 
 
 def known(root: Path, abi: Abi) -> frozenset[str]:
     """The probes that another build would not change: they are built and checked, or left out for a reason."""
-    if not _is_current(root, abi):
-        return frozenset()
     folder = root / "build" / abi.name
-    built = {probe: _time_of(folder / probe) for probe in _read(folder / MANIFEST)}
-    built |= dict.fromkeys(_read(folder / BROKEN), _time_of(folder / BROKEN))
-    return frozenset(built.keys() - _before_a_library(root, abi, built))
+    built = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if (folder / probe).is_file()}
+    entries = {**built, **_read(folder / BROKEN)}
+    now = digests(root, abi, entries).whole if entries else {}
+    return frozenset(probe for probe, entry in entries.items() if probe in now and entry.get(MADE_FROM) == now[probe])
 
 
-def begin(root: Path, abi: Abi) -> None:
-    """Records the begin of a build. A source that is saved from now on is younger than the build's results."""
+def begin(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
+    """Removes what earlier builds left of these probes, except for objects of the same sources. Returns the digests of
+    the sources; a source that is saved from now on has another one than the build's results."""
     folder = root / "build" / abi.name
-    folder.mkdir(parents=True, exist_ok=True)
-    _clamp_future_times(root, folder)
-    if not _is_current(root, abi):
-        # Another user of a shared checkout may have made either: a folder's writer may replace a file, not change it.
-        for name in (STAMP, _BEGUN):
-            (folder / name).unlink(missing_ok=True)
-        (folder / _BEGUN).write_text(_stamp(abi), encoding="utf-8")
+    now = digests(root, abi, probes)
+    for probe, digest in now.objects.items():
+        _remove(folder, probe)
+        objects = _objects(folder, probe)
+        if _text(objects / MADE_FROM) != digest:
+            shutil.rmtree(objects, ignore_errors=True)
+            objects.mkdir(parents=True)
+            write(objects / MADE_FROM, digest.encode())
+    made = _read_json(folder / _SOURCES, dict[str, str])
+    stale = {path for path, digest in now.shared.items() if made.get(path) != digest}
+    _write(folder / _SOURCES, {path: digest for path, digest in now.shared.items() if path not in stale})
+    return now._replace(stale=stale)
 
 
-def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
-    """Records the end of a build. A probe that is left out leaves no file that could be measured."""
+def finish(root: Path, abi: Abi, of: Digests, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
+    """Records the end of a build. of: the result of `begin`; its `shared` are what the runtime's objects are made from.
+    A probe that is left out leaves no file that could be measured."""
     folder = root / "build" / abi.name
-    is_new = not (folder / STAMP).exists()
     for probe in broken:
-        (folder / probe).unlink(missing_ok=True)
-        (folder / f"{probe}.describe").unlink(missing_ok=True)
-    fingerprints = {probe: fingerprint((folder / probe).read_bytes()) for probe in accepted}
-    for name, more, others in ((MANIFEST, fingerprints, broken), (BROKEN, broken, fingerprints)):
-        kept = {} if is_new else {probe: value for probe, value in _read(folder / name).items() if probe not in others}
-        write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**kept, **more}.items())))))
-    if is_new:
-        (folder / _BEGUN).replace(folder / STAMP)
+        _remove(folder, probe)
+    made = {probe: {MADE_FROM: of.whole[probe], **fingerprint((folder / probe).read_bytes())} for probe in accepted}
+    left_out = {probe: {MADE_FROM: of.whole[probe], "why": why} for probe, why in broken.items()}
+    others = known(root, abi) - made.keys() - left_out.keys()
+    for name, more in ((MANIFEST, made), (BROKEN, left_out)):
+        kept = {probe: entry for probe, entry in _read(folder / name).items() if probe in others}
+        _write(folder / name, {**kept, **more})
+    _write(folder / _SOURCES, of.shared)
 
 
-def drop_forgotten(folder: Path, probes: frozenset[str]) -> None:
+def options_of(of: Digests) -> list[str]:
+    """Returns make's options for sources whose content changed (`-W`), whatever their times, and for all others
+    (`-o`)."""
+    return [word for path in of.shared for word in ("-W" if path in of.stale else "-o", path)]
+
+
+def forgotten(root: Path, abi: Abi) -> frozenset[str]:
+    """Returns the probes of earlier builds whose sources were deleted."""
+    folder = root / "build" / abi.name
+    entries = {*_read(folder / MANIFEST), *_read(folder / BROKEN)}
+    return frozenset(entries - {f"{path.parent.name}.{path.stem}" for path in (root / "probes").glob("*/*.c*")})
+
+
+def drop_forgotten(root: Path, abi: Abi) -> None:
     """Removes the results of deleted sources."""
-    for path in folder.iterdir():
-        if path.is_file() and path.name not in _OTHER_FILES and path.name.removesuffix(".describe") not in probes:
-            path.unlink()
+    folder, gone = root / "build" / abi.name, forgotten(root, abi)
+    for probe in gone:
+        _remove(folder, probe)
+        shutil.rmtree(_objects(folder, probe), ignore_errors=True)
+    for name in (MANIFEST, BROKEN) if gone else ():
+        _write(folder / name, {probe: entry for probe, entry in _read(folder / name).items() if probe not in gone})
 
 
 def fingerprint(content: bytes) -> dict[str, str | int]:
@@ -84,63 +119,108 @@ def fingerprint(content: bytes) -> dict[str, str | int]:
     return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
 
 
-def _read(path: Path) -> dict[str, object]:
+# ---- digests ---------------------------------------------------------------------------------------------------------
+
+
+def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
+    """Returns the digests of the sources of these probes; a probe without a source has none."""
+    by_path = {path: _digest([_content(root / path)]) for path in _paths(root)}
+    own: dict[str, list[str]] = {}
+    for path in by_path:
+        own.setdefault(_owner(path), []).append(path)
+    shared = {path: by_path[path] for path in own.pop("", ())}
+    judges = [_digest([_content(Path(__file__).with_name(f"{name}.py"))]) for name in _JUDGES]
+    all_read = [platform.machine(), msgspec.json.encode(abi).decode(), *judges]
+    headers = [f"{path} {digest}" for path, digest in shared.items() if not _is_of_runtime(path)]
+    runtime = _digest([f"{path} {digest}" for path, digest in shared.items() if _is_of_runtime(path)])
+    asked = sorted(own.keys() & set(probes))
+    brought = _libraries(root, abi, asked)
+    objects = {
+        probe: _digest([*all_read, *headers, *(f"{path} {by_path[path]}" for path in own[probe]), *brought[probe]])
+        for probe in asked
+    }
+    return Digests({probe: _digest([digest, runtime]) for probe, digest in objects.items()}, objects, shared)
+
+
+def _paths(root: Path) -> list[str]:
+    """Returns the files that a build reads, relative to the root."""
+    below = (
+        f"{folder}/{name}"
+        for folder, _, names in os.walk(root / "probes")
+        for name in names
+        if folder != f"{root}/probes"
+    )
+    return ["Makefile", "probes/probes.mk", *sorted(path.removeprefix(f"{root}/") for path in below)]
+
+
+def _owner(path: str) -> str:
+    """Returns the probe whose own source this is, `FAMILY.NAME`; empty for a file that several read."""
+    parts = path.split("/")
+    if len(parts) != 3 or path.startswith(_RUNTIME) or not path.endswith(_OWN_SUFFIXES):
+        return ""
+    return f"{parts[1]}.{parts[2].partition('.')[0]}"
+
+
+def _is_of_runtime(path: str) -> bool:
+    """Returns whether a file becomes an object of the runtime, and is in no object of a probe."""
+    return path.startswith(_RUNTIME) and path.endswith((".c", ".S"))
+
+
+def _libraries(root: Path, abi: Abi, probes: Sequence[str]) -> dict[str, list[str]]:
+    """Returns by probe where each library that it is built with comes from."""
+    named = libraries.named_by(root / "probes", probes)
+    return {
+        probe: [f"{path.name} {_text(path)}" for path in sorted(libraries.origins(root, names, abi.name))]
+        if names
+        else []
+        for probe, names in named.items()
+    }
+
+
+def _digest(parts: Iterable[str | bytes]) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        whole.update(len(content).to_bytes(8, "little") + content)
+    return whole.hexdigest()
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _objects(folder: Path, probe: str) -> Path:
+    return folder / "obj" / probe.replace(".", "/", 1)
+
+
+def _remove(folder: Path, probe: str) -> None:
+    for name in (probe, f"{probe}.describe"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _content(path: Path) -> bytes:
+    """Returns a file's content; empty for a file that was removed concurrently."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _text(path: Path) -> str:
+    return _content(path).decode(errors="replace")
+
+
+def _read(path: Path) -> Entries:
+    entries: Entries = _read_json(path, Entries)
+    return entries
+
+
+def _read_json(path: Path, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError):
         return {}
 
 
-def _stamp(abi: Abi) -> str:
-    return f"{platform.machine()}\n{msgspec.json.encode(abi).decode()}\n"
-
-
-def _is_current(root: Path, abi: Abi) -> bool:
-    stamp = root / "build" / abi.name / STAMP
-    try:
-        began = stamp.stat().st_mtime
-        if stamp.read_text(encoding="utf-8") != _stamp(abi):
-            return False
-    except (OSError, UnicodeDecodeError):
-        return False
-    return began < time.time() + _FUTURE_S and all(_time_of(path) < began for path in _sources(root))
-
-
-def _before_a_library(root: Path, abi: Abi, built: Mapping[str, float]) -> Iterator[str]:
-    """Yields the probes that were built before one of their libraries was added or removed."""
-    last = max(map(_time_of, libraries.changes(root)), default=0.0)
-    older = [probe for probe, time_s in built.items() if time_s < last]
-    if not older:
-        return
-    for probe, names in libraries.named_by(root / "probes", older).items():
-        if names and any(built[probe] < _time_of(path) for path in libraries.changes_for(root, names, abi.name)):
-            yield probe
-
-
-def _sources(root: Path) -> Iterator[Path]:
-    """Yields the source files and folders: a folder's time is that of the last file that was added or removed."""
-    yield root / "Makefile"
-    yield root / "probes"
-    yield from (root / "probes").rglob("*")
-    yield from (Path(__file__).with_name(f"{name}.py") for name in _JUDGES)
-
-
-def _time_of(path: Path) -> float:
-    """Returns a file's time; 0 for a file that was removed concurrently, which its folder's time shows."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _clamp_future_times(root: Path, folder: Path) -> None:
-    """Sets future file times to the present: after a clock went back, such sources would always be built, and such
-    objects never."""
-    latest = time.time() + _FUTURE_S
-    with contextlib.suppress(OSError):
-        for source in (*_sources(root), *libraries.changes(root)):
-            if _time_of(source) > latest:
-                os.utime(source)
-        for path in folder.rglob("*"):
-            if path.is_file() and _time_of(path) > latest:
-                path.unlink()
+def _write(path: Path, entries: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, msgspec.json.format(msgspec.json.encode(dict(sorted(entries.items())))))

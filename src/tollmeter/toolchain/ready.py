@@ -101,8 +101,8 @@ def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
 
 
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
-    """Returns whether any of the probes is not built yet."""
-    return not proven.known(root, abi).issuperset(probes)
+    """Returns whether any of the probes is not built yet, or a deleted one still is."""
+    return bool(proven.forgotten(root, abi)) or not proven.known(root, abi).issuperset(probes)
 
 
 # ---- building -------------------------------------------------------------------------------------------------------
