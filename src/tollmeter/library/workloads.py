@@ -91,7 +91,7 @@ def _described(path: Path, target: str) -> bytes:
 
 def _is_described(path: Path) -> bool:
     description = path.with_name(f"{path.name}.describe")
-    return path.is_file() and description.is_file() and description.stat().st_mtime_ns > path.stat().st_mtime_ns
+    return path.is_file() and description.is_file()
 
 
 def _described_here(path: Path) -> bytes:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -63,6 +63,7 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
     with once():
         compiler = compiler_of(abi)
         folder.mkdir(parents=True, exist_ok=True)
+        executable.with_name(f"{executable.name}.describe").unlink(missing_ok=True)
         program = folder / "program"
         names = {"{source}": f"{source or folder}", OUT: f"{program}"}
         for command in workload.build:
@@ -137,12 +138,16 @@ def _program(
     sources: Sequence[Path],
     prepare: Callable[[str, Abi, Path], None] = lambda _compiler, _abi, _folder: None,
 ) -> Path:
-    """Returns build/workloads/ABI/NAME, built if stale, in a temporary folder until complete. prepare: writes headers
-    into that folder. Raises Failure: 1 if the build fails, 5 without a compiler."""
-    executable = root / "build/workloads" / abi.name / name
-    if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
+    """Returns build/workloads/ABI/DIGEST/NAME, built if it does not exist, in a temporary folder until complete.
+    DIGEST: of the sources and flags. prepare: writes headers into that folder. Raises Failure: 1 if the build fails, 5
+    without a compiler."""
+    digest = _digest([" ".join(abi.flags).encode(), *(path.read_bytes() for path in sources)])
+    executable = root / "build/workloads" / abi.name / digest / name
+    if executable.is_file():
         return executable
     compiler = compiler_of(abi)
+    for older in executable.parent.parent.glob(f"*/{name}"):
+        older.unlink()
     executable.parent.mkdir(parents=True, exist_ok=True)
     compiled = [f"{path}" for path in sources if path.suffix == ".c"]
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=executable.parent) as own:
@@ -159,7 +164,10 @@ def _age(root: Path, workload: Workload, abi: Abi) -> str:
     """Returns a digest of all inputs. libtoll.a is one of them, and differs with another compiler."""
     library = root / "build" / abi.name / "libtoll.a"
     parts = [msgspec.json.encode(workload), " ".join(abi.flags).encode()]
-    parts += [library.read_bytes(), (root / _OURS / "command.c").read_bytes()]
+    return _digest([*parts, library.read_bytes(), (root / _OURS / "command.c").read_bytes()])
+
+
+def _digest(parts: Iterable[bytes]) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
