@@ -11,6 +11,7 @@ from support.example_runs import empty, with_rows
 from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, Select, Suite
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings
+from tollmeter.report.tables import Table
 from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
 
 LOOP = probe(metric("turn", means="control-loop"), name="any.loop")
@@ -97,16 +98,17 @@ def test_an_attempt_beside_a_busy_sibling_differs_though_its_control_loop_does_n
 
 
 def test_the_answer_says_what_the_control_loop_says_and_how_a_test_differs() -> None:
-    (usual,) = listings(results(*(visit(number, 10, USUAL_HZ) for number in range(5))))
-    cells = usual.tables[0].rows[0].cells
+    table, *usual = listings(results(*(visit(number, 10, USUAL_HZ) for number in range(5))))
+    assert isinstance(table, Table)
+    cells = table.rows[0].cells
     assert "100 100 100 100 100 M/s" in cells
     assert quantity(10.0, "ns") in cells, "as the row states it"
-    assert "it is another loop." in usual.sentences[-1]
-    assert FREE not in usual.sentences
-    (moved,) = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
-    assert moved.sentences[0] != usual.sentences[0]
-    (emulated,) = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
-    assert FREE in emulated.sentences
+    assert "it is another loop." in str(usual[-1])
+    assert FREE not in usual
+    _, *moved = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
+    assert moved[0] != usual[0]
+    emulated = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
+    assert FREE in emulated
 
 
 def test_marks_stand_behind_what_is_not_to_be_believed() -> None:

@@ -15,11 +15,14 @@ from rich.console import Console
 from support import builders, example_runs
 from tollmeter.model import Published, Results, RowOf, Select, Suite
 from tollmeter.report import tables
+from tollmeter.report.markdown import of_blocks
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.numbers import cycles_of_toll
 from tollmeter.report.page import render as page
+from tollmeter.report.tables import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.terminal import study, summary
-from tollmeter.report.text_layout import table_lines
+from tollmeter.report.text_layout import print_blocks, table_lines
+from tollmeter.root import typed
 
 
 def printed(results: Results, width: int, *, colour: bool = False, whole: bool = True) -> str:
@@ -383,3 +386,36 @@ def test_markdown_of_many_rows_fits_into_a_comment_and_names_the_command_for_the
     sizes = [int(found) for found in re.findall(r"size (\d+)", text.partition("## Rows")[2])]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] == 64 * 1999, "the widest intervals come first"
     assert f"{len(many) - len(sizes)} more rows" in text and "export" in text
+
+
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_empty_line_sets_tables_and_headings_apart() -> None:
+    table = Table([Column("a"), Column("b", right=True)], [Line(("x", "1"))])
+    view: list[Block] = [
+        "said",
+        table,
+        table,
+        heading("one"),
+        heading("two"),
+        table,
+        heading("code"),
+        Listing(("  y = 2",), 2),
+        "end",
+    ]
+    stream = io.StringIO()
+    print_blocks(view, Console(file=stream, width=40))
+    printed = ["a     b", "  x   1"]
+    assert stream.getvalue().splitlines() == [
+        "said", "", *printed, "", *printed, "", "one", "two", *printed, "", "code", "    y = 2", "end",
+    ]  # fmt: skip
+
+
+def test_each_block_has_its_form_in_markdown() -> None:
+    table = Table([Column("a"), Column("b", right=True)], [Line(("x", "1"), "a note")])
+    view: list[Block] = [heading("a | b"), "see `toll run`", table, Listing(("*p", "q"), 2)]
+    command = typed("run")
+    assert of_blocks(view) == [
+        "## a \\| b", f"see `{command}`", "| a | b |\n|---|---:|\n| x (a note) | 1 |", "    *p\n    q",
+    ]  # fmt: skip

@@ -13,7 +13,7 @@ from tollmeter.bill.savings import Saving
 from tollmeter.experiment.precision import Estimate
 from tollmeter.report.bills import bill_table, count_table
 from tollmeter.report.numbers import count, duration, percent, plain, time
-from tollmeter.report.tables import Table
+from tollmeter.report.tables import Block
 
 _WAYS = {
     "kernel": "counted and timed in the kernel (BPF)",
@@ -30,7 +30,7 @@ _EVENTS = {
 }  # fmt: skip
 
 
-def blocks(several: Sequence[Billed]) -> Iterator[str | Table]:
+def blocks(several: Sequence[Billed]) -> Iterator[Block]:
     for place, billed in enumerate(several, 1):
         one = billed.bill
         if len(several) > 1:
@@ -47,7 +47,7 @@ def blocks(several: Sequence[Billed]) -> Iterator[str | Table]:
             yield checked(billed.saved, before.cpu.value)
 
 
-def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[str | Table]:
+def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[Block]:
     calls = f"{count(one.crossings)} system calls" if one.way != "usage" else _WAYS["usage"]
     yield f"{calls} · not timed: {one.untimed}"
     yield count_table(one.items)

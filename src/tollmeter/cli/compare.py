@@ -13,7 +13,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import add_summary, print_blocks, print_notice, terminal, write
+from tollmeter.cli.printing import add_summary, print_blocks, print_notice, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain
 from tollmeter.library.options import TimeOptions, share
@@ -212,25 +212,20 @@ def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
 def _gate_written(gated_runs: Gated, form: str) -> str:
     from tollmeter.report import gated as words
     from tollmeter.report.ci_formats import as_markdown
+    from tollmeter.report.markdown import of_blocks
+    from tollmeter.report.tables import heading
 
     if form == "json":
         return words.document(gated_runs)
     if form == "table":
         return "".join(f"{sentence}\n" for sentence in words.sentences(gated_runs))
     if form == "github":
-        add_summary(words.markdown(gated_runs) + as_markdown(gated_runs.compared, whole=False))
+        decided = "\n\n".join(of_blocks([heading("toll gate"), *words.blocks(gated_runs)]))
+        add_summary(f"{decided}\n\n{as_markdown(gated_runs.compared, whole=False)}")
     return _cases(gated_runs.decision, gated_runs.unlike, form)
 
 
 def _print_gate(gated_runs: Gated) -> None:
-    from tollmeter.report.gated import failures
-    from tollmeter.report.gated import sentences as of_runs
-    from tollmeter.report.text_layout import print_table, wrapped
+    from tollmeter.report.gated import blocks
 
-    console = terminal()
-    for sentence in of_runs(gated_runs):
-        wrapped(console, sentence, hanging=2)
-    table = None if gated_runs.unlike else failures(gated_runs.decision)
-    if table:
-        console.print()
-        print_table(table, console)
+    print_blocks(blocks(gated_runs))

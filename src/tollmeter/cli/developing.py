@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice, terminal, write_json
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write_json
 from tollmeter.library import places
 from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
@@ -324,18 +324,15 @@ def profile(
 
 def _print(profiles: list[Profile]) -> None:
     from tollmeter.report.profiles import alone, side_by_side
-    from tollmeter.report.terminal import blocks
 
     for profile in profiles:
         if profile.reason:
             print_notice(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
     with_functions = [profile for profile in profiles if not profile.reason]
-    shown = (
-        [side_by_side(with_functions[0], with_functions[1])]
-        if len(with_functions) == 2
-        else list(map(alone, with_functions))
-    )
-    blocks(shown, terminal())
+    if len(with_functions) == 2:
+        print_blocks(side_by_side(with_functions[0], with_functions[1]))
+    else:
+        print_blocks(block for profile in with_functions for block in alone(profile))
 
 
 def _print_chosen(words: list[str], profiles: list[Profile], asked: dict[str, str | None]) -> None:

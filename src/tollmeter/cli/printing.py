@@ -19,7 +19,7 @@ from tollmeter.protocol import clean
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tollmeter.report.tables import Listing, Table
+    from tollmeter.report.tables import Block
 
 MOST_FOLDED = 500
 """Lines of a table that are folded to the terminal's width."""
@@ -108,24 +108,12 @@ def terminal() -> Console:
     return Console(highlight=False)
 
 
-def print_blocks(blocks: Iterable[str | Table | Listing]) -> Console:
-    """Prints sentences, tables and unchanged lines to standard output."""
-    from rich.text import Text
-
-    from tollmeter.report.tables import Listing
-    from tollmeter.report.text_layout import out, print_table, wrapped
+def print_blocks(blocks: Iterable[Block]) -> Console:
+    """Prints a view to standard output."""
+    from tollmeter.report import text_layout
 
     console = terminal()
-    for block in blocks:
-        if isinstance(block, str):
-            wrapped(console, block, hanging=2)
-        elif isinstance(block, Listing):
-            for line in block.lines:
-                out(console, Text(f"{'':{block.indent}}{clean(line)}", style="" if block.indent else "bold"))
-        else:
-            console.print()
-            print_table(block, console)
-            console.print()
+    text_layout.print_blocks(blocks, console)
     return console
 
 

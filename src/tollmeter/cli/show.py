@@ -183,6 +183,7 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
 def print_attribution(results: Results, words: str, form: str) -> None:
     """Prints attributions. Raises Failure: 2 unless the words name two ABIs of the run, 4 if it timed no program under
     both on one target."""
+    from tollmeter.report.study_view import attribution_blocks
     from tollmeter.studies.attribution import attributed
 
     abis = [word.strip() for word in words.split(",")]
@@ -201,13 +202,11 @@ def print_attribution(results: Results, words: str, form: str) -> None:
     elif form == "csv":
         raise Failure("--attribute prints only table, md or json")
     elif form == "md":
-        from tollmeter.report.markdown import attribution as as_markdown
+        from tollmeter.report.markdown import of_blocks
 
-        write(("\n\n".join(as_markdown(attributions)) + "\n").encode())
+        write(("\n\n".join(of_blocks(attribution_blocks(attributions))) + "\n").encode())
     else:
-        from tollmeter.report.terminal import attribution
-
-        attribution(attributions, terminal())
+        print_blocks(attribution_blocks(attributions))
 
 
 def print_index(index: Index, form: str) -> None:

@@ -17,7 +17,7 @@ from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel,
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.numbers import Figure, count, percent, quantity
 from tollmeter.report.page import rendered
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.report.text_layout import clean
 
 MOST_ROWS = 12
@@ -28,7 +28,6 @@ MOST_CELLS = 8_000_000
 """Of the map: beyond, it has a line for a probe."""
 SCALE = 400
 """Steps of one natural logarithm in a cell of the map, which is one byte."""
-Block = Table | str
 
 
 def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:

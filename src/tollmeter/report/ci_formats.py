@@ -16,7 +16,7 @@ from tollmeter.judgement.compare import Comparison
 from tollmeter.model import Machine, Record, RunInfo, Value
 from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, full_name, ratio, verdict
-from tollmeter.report.markdown import MOST_CHARACTERS, grid_of, text
+from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
 from tollmeter.report.tables import Table
 from tollmeter.report.text_layout import clean
 
@@ -124,7 +124,7 @@ def as_markdown(compared: Compared, *, whole: bool) -> str:
     """Returns the comparison as Markdown. If it is longer than MOST_CHARACTERS, the last rows of the longest table are
     left out."""
     parts = blocks(compared, whole=whole)
-    made = [text(part) if isinstance(part, str) else grid_of(part) for part in parts]
+    made = of_blocks(parts)
     over = sum(len(part) + 2 for part in made) - MOST_CHARACTERS
     if over > 0:
         longest = max(range(len(made)), key=lambda place: len(made[place]) * isinstance(parts[place], Table))

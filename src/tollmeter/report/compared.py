@@ -33,14 +33,13 @@ from tollmeter.report.compared_rows import (
     run_name,
 )
 from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size_of_level
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table
 
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600
 """A budget beyond this is not advised."""
 BOUND = 0.1
 """Difference up to which inconclusive rows are counted apart: most changes that a person asks about are larger."""
-Block = Table | str
 
 
 def blocks(compared: Compared, *, whole: bool) -> list[Block]:

@@ -14,7 +14,7 @@ from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
 from tollmeter.report.strips import SCALE, interval, place_of
-from tollmeter.report.tables import Column, Line, Listing, Table
+from tollmeter.report.tables import Block, Column, Line, Listing, Table, heading
 from tollmeter.root import typed
 
 MOST_INSTRUCTIONS, MOST_LINES = 40, 60
@@ -111,21 +111,21 @@ class ExplainedRow(NamedTuple):
 # ---- a probe --------------------------------------------------------------------------------------------------------
 
 
-def probe_blocks(explained: ExplainedProbe) -> Iterator[str | Table | Listing]:
+def probe_blocks(explained: ExplainedProbe) -> Iterator[Block]:
     yield from description(explained.probe)
     for file, paragraphs in explained.method:
-        yield Listing(("", f"Method, as {file} has it"))
+        yield heading(f"Method, as {file} has it")
         yield from paragraphs
     for role, name, lines in explained.functions:
-        yield Listing(("", f"{_ROLES[role]}: {name}() of {explained.source}"))
+        yield heading(f"{_ROLES[role]}: {name}() of {explained.source}")
         yield Listing(_cut(lines, MOST_LINES, f"the rest is in {explained.source}"), indent=2)
-    yield Listing(("", "What would mislead"))
+    yield heading("What would mislead")
     yield _evidence_against(explained.probe)
     if explained.refusals:
         yield "The probe gives no number, but one of these sentences:"
         yield Listing(explained.refusals, indent=2)
     for code in explained.code:
-        yield Listing(("", f"Machine code: {code.function} in {code.path}"))
+        yield heading(f"Machine code: {code.function} in {code.path}")
         whole = f"objdump -d --no-show-raw-insn --disassemble={code.function} {code.path}"
         yield Listing(_cut([*map(_instruction, code.lines)], MOST_INSTRUCTIONS, whole), indent=2)
     if explained.remark:
@@ -153,10 +153,10 @@ def _instruction(line: CodeLine) -> str:
 # ---- a row ----------------------------------------------------------------------------------------------------------
 
 
-def row_blocks(explained: ExplainedRow) -> Iterator[str | Table | Listing]:
+def row_blocks(explained: ExplainedRow) -> Iterator[Block]:
     row = explained.row
     named = f"{row.probe} {row.metric} {_parameters(row.parameters)}".rstrip()
-    yield Listing(("", f"How {named} ({row.abi}, {row.target}) came about"))
+    yield heading(f"How {named} ({row.abi}, {row.target}) came about")
     number = str(of_row(row)) if row.status == "ok" else f"no number, {row.status.replace('_', ' ')}"
     state = f", {STATES[row.state]}" if row.state in STATES else ""
     yield f"{number}{state}{': ' if row.reason else ''}{row.reason or ''}."
@@ -182,7 +182,7 @@ _COUNTED_BY: dict[EventSource, str] = {
 }  # fmt: skip
 
 
-def _events(row: Row) -> Iterator[str | Table]:
+def _events(row: Row) -> Iterator[Block]:
     """Yields the event counts of one operation, with the lowest and the highest visit."""
     if not row.counters:
         return
@@ -273,7 +273,7 @@ def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
     if discarded:
         lines.append(f"{_drawn(discarded, ends)}  {count(len(discarded))} samples that are discarded")
     first, last = (str(quantity(end, unit)) for end in ends)
-    yield Listing(("", "How often each value was taken"))
+    yield heading("How often each value was taken")
     yield Listing((*lines, f"{first}{last:>{max(0, LEVELS - len(first))}}"), indent=2)
 
 
@@ -286,7 +286,7 @@ def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
     )
 
 
-def _evidence(explained: ExplainedRow) -> Iterator[str | Table]:
+def _evidence(explained: ExplainedRow) -> Iterator[Block]:
     if explained.seen:
         columns = [Column("Evidence beside all samples"), Column("", True)]
         yield Table(columns, [Line((seen.what, _amount(seen))) for seen in explained.seen])

@@ -16,9 +16,8 @@ from tollmeter.judgement.gate import Decided, Decision, Outcome
 from tollmeter.model import Opposed, Record
 from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared, full_name
-from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.report.timed import TIME
 
 FORMAT = 1
@@ -83,6 +82,12 @@ def _floor(decision: Decision) -> str:
     return f"The most precise row shows a change from {percent(least[0])} on{half}{rest}."
 
 
+def blocks(gated: Gated) -> list[Block]:
+    """Returns the decision in sentences, and the rows that fail, if the runs can decide."""
+    slower = None if gated.unlike else failures(gated.decision)
+    return [*sentences(gated), *([slower] if slower else [])]
+
+
 def failures(decision: Decision) -> Table | None:
     """The rows that fail, largest slowdown first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
@@ -123,13 +128,6 @@ def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
     if unlike:
         return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
     return [Annotation("error", row.judged.name, _in_words(row)) for row in decision.of("slower")]
-
-
-def markdown(gated: Gated) -> str:
-    """Returns the decision as Markdown for the page of a CI job."""
-    slow = None if gated.unlike else failures(gated.decision)
-    parts = ["## toll gate", *map(text, sentences(gated)), *([grid_of(slow)] if slow else [])]
-    return "\n\n".join(parts) + "\n\n"
 
 
 class GateDocument(Record, frozen=True):

@@ -34,9 +34,10 @@ class Section:
     first: bool
     several: bool
 
-    def block(self, title: str) -> Block:
-        tables = (self.rates, self.gains, self.modelled)
-        return Block((title,) if title else (), tuple(table for table in tables if table is not None), self.sentences)
+    @property
+    def blocks(self) -> list[Block]:
+        """Returns the tables, and the sentences below them."""
+        return [*filter(None, (self.rates, self.gains, self.modelled)), *self.sentences]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import count, of_row, size
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table, gaps, heading
 from tollmeter.root import typed
 
 MOST_ROWS = 40
@@ -45,13 +45,16 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     return Table([*columns, Column("median", True)], table_lines)
 
 
-def by_probe(results: Results) -> Iterator[tuple[str, Table]]:
-    """All rows with a number, by probe, each under its question."""
+def by_probe(results: Results) -> Iterator[Block]:
+    """Yields all rows with a number, by probe, each under its question, and the reason of each gap."""
     for name in dict.fromkeys(row.probe for row in results.index.rows):
         rows = tuple(row for row in results.index.rows if row.probe == name)
         table = listing(replace_in(results, index=replace_in(results.index, rows=rows)), whole=True)
         if table is not None:
-            yield f"{name}: {results.probes[name].question}" if name in results.probes else name, table
+            yield heading(f"{name}: {results.probes[name].question}" if name in results.probes else name)
+            yield table
+    for _, reason, number in gaps(results.index.rows):
+        yield f"{count(number, 'row')}: {reason}"
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:

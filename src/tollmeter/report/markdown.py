@@ -9,19 +9,17 @@ from itertools import accumulate
 from math import inf
 
 from tollmeter.model import Results, Row
-from tollmeter.report import programs, run_verdict, tables
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import by_probe
 from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
-from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers_of, claims_table, listings, remarks
-from tollmeter.report.tables import Block, Table
+from tollmeter.report.study_view import study_blocks
+from tollmeter.report.tables import Block, Table, heading
 from tollmeter.report.text_layout import clean, parts
 from tollmeter.root import typed
-from tollmeter.studies.attribution import Attribution, largest
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
@@ -31,9 +29,11 @@ MOST_CHARACTERS = 60_000
 
 def render(results: Results) -> str:
     """Returns head, memory, tolls, findings, rows, gaps and command. Rows beyond MOST_CHARACTERS are left out."""
-    parts = [_joined(_head(results)), _listed(below_the_headline(results)), *_study(results)]
-    parts += map(grid_of, all_tables(results))
-    parts += [*map(text, (*of_kinds(results), *tables.unread(results))), _findings(results)]
+    suite = results.suite if results.suite and results.suite.published else None
+    parts = [_joined(_head(results)), _listed(below_the_headline(results))]
+    parts += of_blocks(study_blocks(results, suite)) if suite else []
+    parts += of_blocks(all_tables(results))
+    parts += [*of_blocks((*of_kinds(results), *tables.unread(results))), _findings(results)]
     sentences = (
         run_verdict.withheld(results),
         tables.unfinished(results),
@@ -43,9 +43,8 @@ def render(results: Results) -> str:
     )
     parts.append(_joined(text(tables.upper(sentence)) for sentence in sentences))
     for section in sections(results):
-        block = section.block(f"{section.title} ({section.place})" if section.place else section.title)
-        parts += [*(f"## {text(title)}" for title in block.titles), *map(grid_of, block.tables)]
-        parts += [_listed(block.sentences)] if block.sentences else []
+        title = f"{section.title} ({section.place})" if section.place else section.title
+        parts += of_blocks([heading(title), *section.blocks])
     last = [_gaps(results), f"## Again\n\n    {clean(command(results))}"]
     taken = sum(len(part) + 2 for part in (*parts, *last))
     return _joined((*parts, _rows(results, MOST_CHARACTERS - taken), *last)) + "\n"
@@ -77,52 +76,29 @@ def _head(results: Results) -> list[str]:
 
 
 def some_rows(results: Results) -> str:
-    """The selected rows of a run under the questions of their probes, and the reason of each gap."""
-    parts = [part for heading, table in by_probe(results) for part in (f"## {text(heading)}", grid_of(table))]
-    gaps = [f"{count(number)} rows: {reason}" for _, reason, number in tables.gaps(results.index.rows)]
-    return "\n\n".join([*_head(results)[:3], *parts, *map(text, gaps)]) + "\n"
+    """Returns the selected rows of a run under the machine and the run."""
+    return _joined([*_head(results)[:3], *of_blocks(by_probe(results))]) + "\n"
 
 
-def _study(results: Results) -> list[str]:
-    """Returns the question, the published values with the measured ones, and the remarks."""
-    suite = results.suite
-    if suite is None or not suite.published:
-        return []
-    answered = answers_of(results, suite)
-    return [
-        f"## {text(suite.question)}",
-        *([text(f"Source: {suite.source}")] if suite.source else []),
-        *map(text, answered.sentences),
-        grid_of(claims_table(answered.answers)),
-        *(text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)),
-        *_blocks(listings(results)),
-        *map(grid_of, program_tables(results)),
-        *attribution(largest(results)),
-        *map(text, program_remarks(results)),
-        *_blocks(programs.answer(results, suite)),
-    ]
+def of_blocks(blocks: Iterable[Block]) -> list[str]:
+    """Returns the text of each block."""
+    return [_of_block(block) for block in blocks]
 
 
-def _blocks(blocks: Iterable[Block]) -> list[str]:
-    return [
-        part
-        for block in blocks
-        for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
-                     *map(text, block.sentences))
-    ]  # fmt: skip
-
-
-def attribution(attributions: Sequence[Attribution]) -> list[str]:
-    if not attributions:
-        return []
-    return [grid_of(attribution_table(attributions)), _listed([*map(in_words, attributions), *why_not(attributions)])]
+def _of_block(block: Block) -> str:
+    if isinstance(block, str):
+        return text(block)
+    if isinstance(block, Table):
+        return _grid_of(block)
+    mark = "    " if block.indent else "## "
+    return "\n".join(f"{mark}{clean(line) if block.indent else text(line)}" for line in block.lines)
 
 
 def _listed(sentences: Sequence[str]) -> str:
     return "\n".join(f"* {text(sentence)}" for sentence in sentences)
 
 
-def grid_of(table: Table) -> str:
+def _grid_of(table: Table) -> str:
     lines = []
     for row in table.rows:
         first, *others = (text(str(cell)) for cell in row.cells)

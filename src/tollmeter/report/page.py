@@ -212,7 +212,7 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "common": answered.sentences if answered else (),
         "listings": listings(results),
         "programs": [*bill_tables(results.index.rows, results.probes), *programs.program_tables(results)],
-        "blocks": programs.answer(results, suite) if suite else [],
+        "answer_of_programs": programs.answer(results, suite) if suite else [],
         "attribution": programs.attribution_table(taken) if taken else None,
         "said_of_programs": [
             *map(programs.in_words, taken),

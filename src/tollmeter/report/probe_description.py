@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from tollmeter.model import Parameter, Probe
 from tollmeter.report.numbers import size
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.root import typed
 
 _SCALES = {"last-cache": "times the last cache", "cpus": "times the CPUs"}
 
 
-def blocks(probe: Probe) -> Iterator[str | Table]:
+def blocks(probe: Probe) -> Iterator[Block]:
     yield f"{probe.probe}: {probe.question}"
     if probe.library:
         yield f"It is built with {probe.library}."

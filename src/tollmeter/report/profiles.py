@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tollmeter.model import KERNEL, Profile, Share
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import DASH, MINUS, count, plain
-from tollmeter.report.tables import Block, Column, Line, Table
+from tollmeter.report.tables import Block, Column, Line, Table, heading
 from tollmeter.studies.choices import part_like
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
@@ -24,20 +24,22 @@ OF_STATE = {
 }
 
 
-def alone(profile: Profile) -> Block:
+def alone(profile: Profile) -> list[Block]:
     """One profile by function, and its method."""
-    title = f"{title_of(profile)}, {profile.abi}, {profile.target}"
-    return Block((title,), (profile_table(profile),), (source_of(profile),))
+    title = heading(f"{title_of(profile)}, {profile.abi}, {profile.target}")
+    return [title, profile_table(profile), source_of(profile)]
 
 
 def side_by_side(
-    left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
-) -> Block:
-    """Returns two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
+    left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None,
+    published: Sequence[Table] = (),
+) -> list[Block]:  # fmt: skip
+    """Returns two profiles by function, and their change in words. gain: in throughput by rows, else by profiles.
+    published: tables of a study's own profiles."""
     titled = tuple(zip(titles, (left, right), strict=True))
-    heads = tuple(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}" for title, profile in titled)
-    sources = tuple(f"{title}: {source_of(profile)}" for title, profile in titled)
-    return Block(heads, (beside_table(left, right, titles),), (verdict(left, right, gain), *sources))
+    heads = [heading(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}") for title, profile in titled]
+    sources = [f"{title}: {source_of(profile)}" for title, profile in titled]
+    return [*heads, beside_table(left, right, titles), *published, verdict(left, right, gain), *sources]
 
 
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:

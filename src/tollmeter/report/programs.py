@@ -5,13 +5,13 @@ between ABIs; profiles side by side, and the ways to avoid a cost."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tollmeter.model import Relative, Results, Suite
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
-from tollmeter.report.tables import Block, Cell, Column, Line, Table
+from tollmeter.report.tables import Block, Cell, Column, Line, Table, heading
 from tollmeter.studies.attribution import AttributedPart, Attribution
 from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
@@ -214,19 +214,18 @@ class Ways:
 
 def answer(results: Results, suite: Suite) -> list[Block]:
     """All blocks of the answer, by target, in reading order."""
-    blocks = []
+    blocks: list[Block] = []
     for pair in pairs(results, suite):
-        side = side_by_side(pair.left, pair.right, pair.titles, pair.gain)
-        blocks.append(replace(side, tables=(*side.tables, *published(suite, pair))))
+        blocks += side_by_side(pair.left, pair.right, pair.titles, pair.gain, published(suite, pair))
     without = [profile for profile in results.index.profiles if profile.reason]
     reasons = dict.fromkeys(f"No profile for {profile.abi}, {profile.target}: {profile.reason}" for profile in without)
-    blocks += [Block(sentences=tuple(reasons))] if reasons else []
+    blocks += reasons
     for ways in ways_out(results, suite):
-        blocks.append(Block((f"What to do next, {ways.place}",), (ways.table,), (ways.sentence,)))
+        blocks += [heading(f"What to do next, {ways.place}"), ways.table, ways.sentence]
     for even in break_evens(results, suite):
         thing = even.asked.thing
         title = f"{thing[:1].upper()}{thing[1:]} a packet, {', '.join(even.place)}"
-        blocks.append(Block((title,), sentences=(ratio_in_words(even),)))
+        blocks += [heading(title), ratio_in_words(even)]
     return blocks
 
 

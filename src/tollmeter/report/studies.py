@@ -165,7 +165,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 def listings(results: Results) -> list[Block]:
     """A table for each place, and the sentences below it."""
-    blocks = []
+    blocks: list[Block] = []
     for place in listing(results):
         title = f"Listing ({place.target}, {place.abi}, {place.clock})"
         columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
@@ -173,7 +173,7 @@ def listings(results: Results) -> list[Block]:
         virtual = FREE if place.clock == "virtual" else ""
         differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
         sentences = filter(None, (lesson(place), virtual, _left(place), *dict.fromkeys(differs)))
-        blocks.append(Block(tables=(Table(columns, lines),), sentences=tuple(sentences)))
+        blocks += [Table(columns, lines), *sentences]
     return blocks
 
 

@@ -18,7 +18,7 @@ from tollmeter.model import Record, Results
 from tollmeter.report.compared_rows import Compared, full_name, row_table
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, quantity
 from tollmeter.report.strips import interval
-from tollmeter.report.tables import Cell, Column, Line, Table
+from tollmeter.report.tables import Block, Cell, Column, Line, Table
 from tollmeter.root import typed
 from tollmeter.store.sweeps import SweepState, SweepStep
 
@@ -56,7 +56,7 @@ def failures(swept: SweptValues) -> list[str]:
 # ---- in words -------------------------------------------------------------------------------------------------------
 
 
-def blocks(swept: SweptValues) -> Iterator[str | Table]:
+def blocks(swept: SweptValues) -> Iterator[Block]:
     sweep = swept.sweep
     yield f"{sweep.variable}: {answer(swept)}"
     yield _value_table(swept)

@@ -28,7 +28,7 @@ def render(swept: SweptValues) -> str:
     together = _as_one_run(swept)
     drawn = [chart for bench in benches(together) for chart in others(bench, ())] if together else []
     words = {
-        "sweep": swept.sweep, "blocks": list(blocks(swept)), "charts": drawn,
+        "sweep": swept.sweep, "sweep_blocks": list(blocks(swept)), "charts": drawn,
         "facts": tables.facts_of(together.index.machine) if together else (),
     }  # fmt: skip
     return rendered("sweep.html", drawn, words)

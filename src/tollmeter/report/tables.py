@@ -105,13 +105,14 @@ class Listing:
     indent: int = 0
 
 
-@dataclass(frozen=True)
-class Block:
-    """A group of sentences and tables in an answer."""
+Block = str | Table | Listing
+"""A part of an answer: a sentence, a table, or a listing. A view is a sequence of blocks: `text_layout` prints it on a
+terminal, `markdown` as Markdown, and the macro `blocks` of page.html on a page."""
 
-    titles: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    sentences: tuple[str, ...] = ()
+
+def heading(text: str) -> Listing:
+    """Returns a heading, above a table or above sentences."""
+    return Listing((text,))
 
 
 def without_column(table: Table, gone: int) -> Table:

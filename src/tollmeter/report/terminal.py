@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import Machine, Results, Suite
-from tollmeter.report import machine_tables, programs, run_verdict, tables
+from tollmeter.report import machine_tables, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
-from tollmeter.report.listing import by_probe as listings_by_probe
-from tollmeter.report.listing import listing
+from tollmeter.report.listing import by_probe, listing
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
-from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.shown import best_known
-from tollmeter.report.studies import answers_of, claims_table, listings, remarks
-from tollmeter.report.tables import Block, Table
-from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
+from tollmeter.report.study_view import study_blocks
+from tollmeter.report.tables import Block, Table, heading
+from tollmeter.report.text_layout import (
+    INDENT,
+    clean,
+    out,
+    print_blocks,
+    print_table,
+    width_of,
+    with_command,
+    wrap,
+    wrapped,
+)
 from tollmeter.report.tolls import group_tables
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import typed
-from tollmeter.studies.attribution import Attribution, largest
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
 WORTH_A_REASON = 0.05
@@ -70,17 +77,9 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
 
 
 def some_rows(results: Results, console: Console) -> None:
-    """Prints the rows that were selected from a run under the questions of their probes, and the reason of each gap."""
+    """Prints the rows that were selected from a run, below the run's verdict."""
     wrapped(console, tables.upper(run_verdict.verdict(results)), style="dim", hanging=INDENT)
-    for heading, table in listings_by_probe(results):
-        console.print()
-        wrapped(console, heading, style="bold", hanging=INDENT)
-        print_table(table, console)
-    gaps = tables.gaps(results.index.rows)
-    if gaps:
-        console.print()
-    for _, reason, number in gaps:
-        wrapped(console, f"{count(number)} row{'' if number == 1 else 's'}: {reason}", hanging=INDENT)
+    print_blocks(by_probe(results), console)
 
 
 def machine(shown: Machine, console: Console) -> None:
@@ -113,10 +112,9 @@ def _opening(results: Results, console: Console) -> None:
     ):
         if line:
             wrapped(console, line, style=style)
-    console.print()
     if results.suite is not None and results.suite.published:
         study(results, results.suite, console)
-        console.print()
+    console.print()
 
 
 def _few_tables(results: Results) -> list[Table]:
@@ -212,61 +210,23 @@ def _ending(results: Results, console: Console, page: str | None) -> None:
 
 
 def study(results: Results, suite: Suite, console: Console) -> None:
-    """Prints a study's question, its published values, this machine's values, a sentence for each gap, and its
-    curves."""
-    wrapped(console, suite.question, style="bold")
-    if suite.source:
-        wrapped(console, f"Source: {suite.source}", style="dim")
-    answered = answers_of(results, suite)
-    for sentence in answered.sentences:
-        wrapped(console, sentence)
-    if answered.answers:
-        console.print()
-        print_table(claims_table(answered.answers), console)
-        console.print()
-    for number, remark in remarks(answered.answers):
-        wrapped(console, f"{number:<4} {remark}", hanging=5)
-    blocks([*listings(results), *(Block(tables=(table,)) for table in program_tables(results))], console)
-    attribution(largest(results), console)
-    for sentence in program_remarks(results):
-        wrapped(console, sentence, hanging=INDENT)
-    blocks(programs.answer(results, suite), console)
-    _lengths(results, console)
+    """Prints a study's answer, and the rates of its kernels over length."""
+    print_blocks(study_blocks(results, suite), console)
+    print_blocks(_lengths(results), console)
 
 
-def attribution(attributions: Sequence[Attribution], console: Console) -> None:
-    """Prints the attribution of differences; nothing without one."""
-    if not attributions:
-        return
-    console.print()
-    print_table(attribution_table(attributions), console)
-    for sentence in (*map(in_words, attributions), *why_not(attributions)):
-        wrapped(console, sentence, hanging=INDENT)
-    console.print()
-
-
-def _lengths(results: Results, console: Console) -> None:
-    """Prints for each target the kernel with most lengths, if there is something to compare; the other kernels
+def _lengths(results: Results) -> Iterator[Block]:
+    """Yields for each target the kernel with most lengths, if there is something to compare; the other kernels
     by name."""
     every = sections(results)
     shown = [section for section in every if section.first and section.several]
-    blocks([section.block(f"In {section.place}" if section.place else "") for section in shown], console)
+    for section in shown:
+        if section.place:
+            yield heading(f"In {section.place}")
+        yield from section.blocks
     more: dict[str, None] = {}
     for part in ("title", "place"):
         seen = {getattr(section, part) for section in shown}
         more |= dict.fromkeys(name for section in every if (name := getattr(section, part)) and name not in seen)
     if shown and more:
-        console.print()
-        wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", hanging=INDENT)
-
-
-def blocks(parts: Sequence[Block], console: Console) -> None:
-    """Prints titles, tables and sentences that belong together."""
-    for block in parts:
-        console.print()
-        for title in block.titles:
-            wrapped(console, title, style="bold")
-        for table in block.tables:
-            print_table(table, console)
-        for sentence in block.sentences:
-            wrapped(console, sentence, first=INDENT, hanging=INDENT * 2)
+        yield f"More of these on the page and with --format md: {'; '.join(more)}."

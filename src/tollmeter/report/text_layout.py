@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
 from tollmeter.report.numbers import Figure
-from tollmeter.report.tables import Table, without_column
+from tollmeter.report.tables import Block, Listing, Table, without_column
 from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
@@ -86,6 +86,30 @@ def out(console: Console, line: Text) -> None:
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def print_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Prints the blocks of a view. An empty line is above a heading and on both sides of a table, but not between
+    them."""
+    before: Block | None = None
+    for block in blocks:
+        is_below = isinstance(before, Table) or (isinstance(before, Listing) and not before.indent)
+        if isinstance(block, str):
+            wrapped(console, block, hanging=INDENT)
+        elif isinstance(block, Table):
+            if not is_below:
+                console.print()
+            print_table(block, console)
+            console.print()
+        elif block.indent:
+            for line in block.lines:
+                out(console, Text(f"{'':{block.indent}}{clean(line)}"))
+        else:
+            if not is_below:
+                console.print()
+            for line in block.lines:
+                wrapped(console, line, style="bold", hanging=INDENT)
+        before = block
 
 
 def print_table(table: Table, console: Console) -> None:
