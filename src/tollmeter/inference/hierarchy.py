@@ -385,11 +385,12 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
     """Returns the median latency of the sizes on the level's plateau, and the medians of their interval ends; the fit's
     values if fewer than two sizes are on it. Sizes that a cache of other guests may hold in another run are omitted
     if two other sizes show the level. If most sizes of the last level are of this kind, the fit lies at their
-    latency, and two other sizes that agree are memory."""
+    latency, and two other sizes well beyond the last knee that agree are memory."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
     own = [row for row in plateau if not row.shares]
-    is_mixed_memory = place == len(fit.knees) and 2 <= len(own) < len(plateau)
-    on = _even(own, median(row.median or 0 for row in own) if is_mixed_memory else fitted)
+    beyond = FAR_FROM_KNEE * fit.knees[-1].size_bytes if place and place == len(fit.knees) else inf
+    far = [row for row in own if size_of(row) > beyond]
+    on = _even(far, median(row.median or 0 for row in far)) if 2 <= len(far) < len(plateau) else _even(own, fitted)
     if len(on) < 2:
         on = _even(plateau, fitted)
     if len(on) < 2:
