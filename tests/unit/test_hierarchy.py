@@ -318,9 +318,10 @@ def recorded(name: str) -> list[Row]:
     return [
         msgspec.structs.replace(
             row(median, of="any.walk", name="load", parameters={"size": size, "pages": pages}),
-            low=low, high=high, minimum=least, quartiles=(lower, upper), visits=visits, shares="".join(shares),
+            low=low, high=high, minimum=least, quartiles=(lower, upper), visits=visits,
+            **dict(zip(("shares", "error"), more, strict=False)),
         )
-        for pages, size, median, low, high, least, lower, upper, visits, *shares in told["rows"]
+        for pages, size, median, low, high, least, lower, upper, visits, *more in told["rows"]
     ]  # fmt: skip
 
 
@@ -342,8 +343,9 @@ def test_memory_has_the_latency_of_sizes_that_no_other_guest_s_cache_holds(
     name: str, caches: tuple[int, int, int], second_ns: float, memory_ns: float
 ) -> None:
     """82 to 267 ns, as of 18 to 33 MiB, were printed beside two sizes of 160 ns +- 3 %; 71 to 230 ns, as of 3 to 64
-    MiB, beside three of 133 ns: sizes that end the second cache counted as memory's."""
-    _, second, *_, memory = hierarchy(recorded(f"{name}.json"), PROBES, machine(*caches))
+    MiB, beside some of 133 ns: as many sizes that end the second cache counted as memory's."""
+    rows = [row for row in recorded(f"{name}.json") if row.parameters["size"] != 256 * MIB]
+    _, second, *_, memory = hierarchy(rows, PROBES, machine(*caches))
     assert second.latency_ns == pytest.approx(second_ns, rel=0.01)
     assert (memory.level, memory.latency_ns) == ("memory", pytest.approx(memory_ns, rel=0.02))
     assert memory.latency_low and memory.latency_high and memory.latency_high < 1.15 * memory.latency_low

@@ -390,7 +390,8 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
     own = [row for row in plateau if not row.shares]
     beyond = FAR_FROM_KNEE * fit.knees[-1].size_bytes if place and place == len(fit.knees) else inf
     far = [row for row in own if size_of(row) > beyond]
-    on = _even(far, median(row.median or 0 for row in far)) if 2 <= len(far) < len(plateau) else _even(own, fitted)
+    is_mixed_memory = len(far) >= 2 and len(own) < len(plateau)
+    on = _even(far, median(row.median or 0 for row in far)) if is_mixed_memory else _even(own, fitted)
     if len(on) < 2:
         on = _even(plateau, fitted)
     if len(on) < 2:
