@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,11 +18,10 @@ from tollmeter.protocol import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from tollmeter.report.tables import Block
 
-MOST_FOLDED = 500
-"""Lines of a table that are folded to the terminal's width."""
 STANDARD_OUTPUT = Path("-")
 """As a file to write."""
 
@@ -54,51 +53,36 @@ def print_columns(columns: TableColumns, form: str) -> None:
 
 
 def _print_table(columns: TableColumns) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
+    from tollmeter.report.text_layout import out, width_of
+
     console = terminal()
-    if not console.is_terminal or len(columns.rows) > MOST_FOLDED:
-        # What is piped has no width: a folded line would be two lines for grep. To fold 10,000 lines takes 7 s.
-        console.file.writelines(_aligned(columns))
-    else:
-        whole = columns.names[:1] if columns.whole is None else columns.whole
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in columns.names[: columns.narrow]:
-            table.add_column(name, no_wrap=name in whole, overflow="fold")
-        for row in columns.rows:
-            table.add_row(*(Text(clean(cell)) for cell in row[: columns.narrow]))
-        console.print(table)
+    if console.is_terminal:
+        for line in _lines(columns, width_of(console)):
+            out(console, line)
+    else:  # what is piped has no width: a folded line would be two lines for grep
+        _write_lines(_lines(columns, sys.maxsize))
     for name, typed in columns.below:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
 def print_aligned(columns: TableColumns) -> None:
     """Prints all columns, each as wide as needed, at any terminal width."""
-    sys.stdout.writelines(_aligned(columns._replace(narrow=len(columns.names))))
+    _write_lines(_lines(columns._replace(narrow=len(columns.names)), sys.maxsize))
 
 
-def _aligned(columns: TableColumns) -> Iterator[str]:
-    """Lines as wide as their cells need."""
-    rows = [columns.names[: columns.narrow], *([clean(cell) for cell in row[: columns.narrow]] for row in columns.rows)]
-    widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-        yield f"{'' if number else chr(10)} {'   '.join([*cells, row[-1]])}".rstrip(" ") + "\n"
-        if not number:
-            yield f" {'─' * (sum(widths) + 3 * len(widths) - 3)}\n"
-    yield "\n"
+def _write_lines(lines: Iterable[Text]) -> None:
+    sys.stdout.writelines(f"{line.plain}\n" for line in lines)
 
 
-def _width(cell: str) -> int:
-    """Returns the width in terminal columns. Most cells are ASCII, for which examining each character would take a
-    fifth of the time of a long list."""
-    if cell.isascii():
-        return len(cell)
-    from rich.cells import cell_len
+def _lines(columns: TableColumns, width: int) -> list[Text]:
+    from tollmeter.report.tables import Column, Line, Table
+    from tollmeter.report.text_layout import table_lines
 
-    return cell_len(cell)
+    whole = columns.names[:1] if columns.whole is None else columns.whole
+    shown = [Column(name, is_whole=name in whole) for name in columns.names[: columns.narrow]]
+    return table_lines(Table(shown, [Line(tuple(row[: columns.narrow])) for row in columns.rows]), width)
 
 
 def terminal() -> Console:

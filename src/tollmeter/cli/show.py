@@ -294,11 +294,11 @@ def history(
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
     if form == "table":
-        from tollmeter.report.history import print_history
+        from tollmeter.report.history import blocks
+        from tollmeter.report.text_layout import INDENT, width_of
 
-        print_history(
-            series, many_series.labels, many_series.runs, terminal(), usual=None if row else many_series.usual
-        )
+        width, usual = width_of(terminal()) - INDENT, None if row else many_series.usual
+        print_blocks(blocks(series, many_series.labels, many_series.runs, width, usual=usual))
     else:
         _write_history(series, form)
 

@@ -8,8 +8,6 @@ from math import log
 from statistics import fmean, median
 from typing import Any
 
-from rich.console import Console
-
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, host_key
@@ -18,8 +16,8 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
 from tollmeter.report.numbers import Figure, count, quantity
 from tollmeter.report.numbers import cycles as cycles_text
-from tollmeter.report.tables import Cell, Column, Line, Table
-from tollmeter.report.text_layout import INDENT, print_table, width_of, wrapped
+from tollmeter.report.tables import Block, Cell, Column, Line, Listing, Table, heading
+from tollmeter.report.text_layout import INDENT
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHANGE = "│"
@@ -31,35 +29,28 @@ STATES = {
 }  # fmt: skip
 
 
-def print_history(
-    series: Sequence[RowSeries],
-    labels: Mapping[Key, str],
-    runs: int,
-    console: Console,
-    *,
-    usual: Sequence[Key] | None = None,
-) -> None:
-    """Prints the series that changed, one line each, then the unchanged series of `usual`; without `usual` all series,
-    each with a table if they are few."""
+def blocks(
+    series: Sequence[RowSeries], labels: Mapping[Key, str], runs: int, width: int, *, usual: Sequence[Key] | None = None
+) -> Iterator[Block]:
+    """Yields the series that changed, one line each, then the unchanged series of `usual`; without `usual` all series,
+    each with a table if they are few. width: of a line of block characters."""
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
         by_machine.setdefault(host_key(row_series.machine), []).append(row_series)
     for of_machine in by_machine.values():
-        wrapped(console, _machine_line(of_machine), style="bold")
-        console.print()
+        yield heading(_machine_line(of_machine))
         if usual is None and len(of_machine) <= MOST_TABLES:
             for row_series in of_machine:
-                _print_series(row_series, console)
+                yield from _series(row_series, min(WIDEST, width))
             continue
         changed = [row_series for row_series in of_machine if row_series.steps]
         for part in (changed, _unchanged(of_machine, usual)) if usual is not None else (of_machine,):
             if part:
-                _print_overview(part, labels, console)
+                yield from _overview(part, labels)
         longest = max(len(row_series.readings) for row_series in of_machine)
-        tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {count(longest, 'run')}."
-        wrapped(console, tally)
+        yield f"{len(changed)} of {len(of_machine)} series changed; the longest has {count(longest, 'run')}."
     if runs == 1:
-        wrapped(console, "There is one run, and one point has no change.")
+        yield "There is one run, and one point has no change."
 
 
 def _unchanged(series: Sequence[RowSeries], usual: Sequence[Key]) -> list[RowSeries]:
@@ -84,19 +75,18 @@ def _machine_line(series: Sequence[RowSeries]) -> str:
 # ---- one line a series ----------------------------------------------------------------------------------------------
 
 
-def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console) -> None:
+def _overview(series: Sequence[RowSeries], labels: Mapping[Key, str]) -> Iterator[Block]:
     columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
     shared = _shared_differences(series)
     lines = []
     for each in series:
-        cells = (named(each, labels), str(len(each.readings)), _blocks(each, NARROW), _figure(each.row))
+        cells = (named(each, labels), str(len(each.readings)), _drawn(each, NARROW), _figure(each.row))
         dated = ((_day(each, step), step) for step in each.steps)
         texts = (f"{day} {_change_text(each, step, shared.get(day, ()))}" for day, step in dated)
         lines.append(Line(cells, "; ".join(texts)))
-    print_table(Table(columns, lines), console)
+    yield Table(columns, lines)
     for day, differences in shared.items():
-        wrapped(console, f"Before and since {day}: {'; '.join(differences)}.", hanging=INDENT)
-    console.print()
+        yield f"Before and since {day}: {'; '.join(differences)}."
 
 
 def _shared_differences(series: Sequence[RowSeries]) -> dict[str, tuple[str, ...]]:
@@ -129,18 +119,18 @@ def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
 # ---- one series -----------------------------------------------------------------------------------------------------
 
 
-def _print_series(series: RowSeries, console: Console) -> None:
+def _series(series: RowSeries, width: int) -> Iterator[Block]:
     many = len(series.readings)
     closing = [] if series.steps else [f"No change in {many} runs." if many > 1 else "1 run: one point has no change."]
     if series.left_out:
         several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
         lacking = f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts"
         closing.append(f"{several} this row without an interval ({lacking}).")
-    wrapped(console, named(series), style="bold", hanging=INDENT)
-    wrapped(console, _blocks(series, min(WIDEST, width_of(console) - INDENT)), first=INDENT)
-    print_table(_series_table(series), console)
-    wrapped(console, " ".join(closing))
-    console.print()
+    yield heading(named(series))
+    yield Listing((_drawn(series, width),), INDENT)
+    yield _series_table(series)
+    if closing:
+        yield " ".join(closing)
 
 
 def _series_table(series: RowSeries) -> Table:
@@ -177,7 +167,7 @@ def _figure(row: Row) -> Figure:
     return quantity(row.median, row.unit, row.low, row.high)
 
 
-def _blocks(series: RowSeries, width: int) -> str:
+def _drawn(series: RowSeries, width: int) -> str:
     """A block character for each run, or for several if they do not fit, and a line before each change. The heights
     span the values, and at least twice the usual interval, so that scatter does not look like a change."""
     values = [log(_compared_value(series, reading)) for reading in series.readings]

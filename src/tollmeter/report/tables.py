@@ -64,11 +64,12 @@ PAGE = "report.html"
 @dataclass(frozen=True)
 class Column:
     """A column of a table. right: it holds numbers; spare: if the columns do not fit, the one with the highest value is
-    dropped first, and one with 0 stays."""
+    dropped first, and one with 0 stays; is_whole: its cells are never folded."""
 
     name: str
     right: bool = False
     spare: int = 0
+    is_whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,8 @@ def _least_width(table: Table, words: int) -> int:
 
 
 def _is_words(table: Table, place: int) -> bool:
-    return not table.columns[place].right and all(isinstance(row.cells[place], str) for row in table.rows)
+    column = table.columns[place]
+    return not (column.right or column.is_whole) and all(isinstance(row.cells[place], str) for row in table.rows)
 
 
 def _longest_word(column: Sequence[str]) -> int:
