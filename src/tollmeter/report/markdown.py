@@ -34,13 +34,7 @@ def render(results: Results) -> str:
     parts += of_blocks(study_blocks(results, suite)) if suite else []
     parts += of_blocks(all_tables(results))
     parts += [*of_blocks((*of_kinds(results), *tables.unread(results))), _findings(results)]
-    sentences = (
-        run_verdict.withheld(results),
-        tables.unfinished(results),
-        results.index.run.summary,
-        tables.sureness(results),
-        tables.missing(results),
-    )
+    sentences = (run_verdict.withheld(results), *tables.of_the_run(results))
     parts.append(_joined(text(tables.upper(sentence)) for sentence in sentences))
     for section in sections(results):
         title = f"{section.title} ({section.place})" if section.place else section.title

@@ -418,6 +418,12 @@ def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     return [(status, reason, rows_) for of in (seen, remarks) for (status, reason), rows_ in of.most_common()]
 
 
+def of_the_run(results: Results) -> list[str]:
+    """Returns the properties of the run as a whole: what it lacks, its precision, and how steady the machine was."""
+    every = (unfinished(results), results.index.run.summary, sureness(results), missing(results))
+    return [sentence for sentence in every if sentence]
+
+
 def missing(results: Results) -> str:
     """One sentence on rows without a number; empty if every row has one."""
     without = [row for row in results.index.rows if row.status != "ok"]

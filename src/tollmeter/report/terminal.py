@@ -152,8 +152,7 @@ def _left_out(results: Results, console: Console) -> None:
     gaps = tables.gaps(results.index.rows)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
     for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
-        rows = f"{count(number)} row{'' if number == 1 else 's'}"
-        wrapped(console, f"{rows}: {reason}", first=INDENT * 2, hanging=INDENT * 3)
+        wrapped(console, f"{count(number, 'row')}: {reason}", first=INDENT * 2, hanging=INDENT * 3)
 
 
 def _findings(results: Results, console: Console, whole: bool) -> None:
@@ -181,8 +180,7 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
 
 def _closing(results: Results, console: Console) -> None:
     """Prints the properties of the run as a whole, and every reason for a gap."""
-    of_run = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
-    for sentence in filter(None, (*tables.unread(results), *of_run)):
+    for sentence in (*tables.unread(results), *tables.of_the_run(results)):
         wrapped(console, tables.upper(sentence))
     for status, reason, number in tables.gaps(results.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", hanging=INDENT * 2, first=INDENT)
