@@ -106,8 +106,6 @@ def follows_clock(cost_ns: float, seen: ClockEvidence) -> bool:
 
 # ---- the target's own clock ------------------------------------------------------------------------------------------
 
-_PRIOR_FREEDOM = 4.0
-
 
 def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
     """Returns the target's own time divided by the time on the serial line, with its 95 % interval; None without marks.
@@ -123,9 +121,7 @@ def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
     if not marked:
         return None
     logs = np.log([marks.own_ratio or 1.0 for marks in marked])
-    stated = Scatter(
-        visits_sd=median(marks.ratio_error or 0.0 for marks in marked), freedom=_PRIOR_FREEDOM, runs_sd=0.0
-    )
+    stated = Scatter(visits_sd=median(marks.ratio_error or 0.0 for marks in marked), runs_sd=0.0)
     middle, half = hodges_lehmann(logs), log_half_width(logs, range(len(logs)), stated)
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
 

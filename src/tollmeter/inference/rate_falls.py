@@ -25,6 +25,7 @@ from tollmeter.inference.answers import middle, number, relative_error
 from tollmeter.inference.curves import NoisyCurve, curve, segments
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import main_place, with_meaning
+from tollmeter.numbers.readings import NS_PER_SECOND
 
 RATE = "flops-of-n"
 AXIS = "n"
@@ -41,7 +42,6 @@ MOST_GUESSED_CYCLES = 200.0
 """What wrong guesses may cost an operation: some ten of its branches depend on the values, and after each a core begins
 anew about 20 cycles later. What a trap gains or loses is another thing, and mostly more."""
 USUAL_HZ = 1e9
-NS_PER_SECOND = 1e9
 
 Cache = tuple[str, float, float]
 """Name, and the least and most bytes that it may hold."""

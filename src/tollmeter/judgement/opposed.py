@@ -36,6 +36,7 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import is_timed
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
+from tollmeter.numbers.series import LEAST_VALUES
 from tollmeter.numbers.stats import benjamini_hochberg
 
 MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007
@@ -45,7 +46,6 @@ early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
 """A smaller difference is not resolved: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is
 an estimate of each side's own. A run of 143 layouts distinguished two executables of one source, by 0.001 %."""
-_LEAST_VALUES = 4
 _LEAST_WHOLE = 1 / 3
 
 Against = tuple[Point, Point]
@@ -163,7 +163,7 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> 
     if own_costs is None or not len(own_costs):
         return 0.0
     values = own_costs[read.states == "uncontended"] if uncontended else own_costs
-    return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
+    return middle_of(values) if np.size(values) >= LEAST_VALUES else 0.0
 
 
 def _record(

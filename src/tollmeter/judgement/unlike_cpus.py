@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.maths.distributions import student_tails
 from tollmeter.model import Outcome, Topology
 from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
+from tollmeter.numbers.cpu_pairs import OF_NORMAL
 from tollmeter.numbers.each_cpu import EachCpu, each_cpu
 
 LEAST_SLOWER = log(1.03)
@@ -24,15 +26,12 @@ slower do in 19 of 20 runs, and of equal cores a CPU that was disturbed in two v
 _FEW_VISITS = 0.1
 _FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, 0.05
 """Names that are wrong: of CPUs, and of machines of many CPUs."""
-_LEAST_VISITS = 3
 _USUAL_SD = 0.005
 """Of CPUs of one kind. Few CPUs do not show it; it is worth _USUAL_FREEDOM of them."""
 _USUAL_FREEDOM = 30.0
 _OF_MAD = 0.37
 """Efficiency of the median deviation of normal values: its degrees of freedom, a value."""
 _LEAST_FOR_SPREAD = 4
-_OF_NORMAL = 0.6745
-"""Median of the absolute value of a normal deviate."""
 _ENDS = (0.05, 0.95)
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
@@ -94,7 +93,7 @@ def _contended(costs: Costs, beside: str, topology: Topology | None, compared: i
 
 def _slow(each: EachCpu, topology: Topology | None, point: tuple[str, str], compared: int) -> Iterator[UnlikeCpus]:
     """Yields slow sets of CPUs, then slow CPUs outside these sets."""
-    if len(each.logs) < _LEAST_VISITS:
+    if len(each.logs) < LEAST_VISITS:
         return
     for cpus in _alike(each.cpus, topology, together=point[1] == "all"):
         left = each.of(cpus)
@@ -172,7 +171,7 @@ def _of_visits(centred: Array, usual: Array) -> float:
     """Standard error of the median of a column's visits: their scatter is common to all columns."""
     visits, count = centred.shape
     apart = np.abs(centred - usual) * sqrt(visits / (visits - 1) * count / (count - 1))
-    return float(np.median(apart[apart > 0])) / _OF_NORMAL * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
+    return float(np.median(apart[apart > 0])) / OF_NORMAL * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
 
 
 def _spread(others: Array, error: float) -> tuple[float, float]:
@@ -181,7 +180,7 @@ def _spread(others: Array, error: float) -> tuple[float, float]:
     prior = _USUAL_SD**2 + error**2
     if len(others) < _LEAST_FOR_SPREAD:
         return sqrt(prior), _USUAL_FREEDOM
-    seen = float(np.median(np.abs(others - np.median(others)))) / _OF_NORMAL
+    seen = float(np.median(np.abs(others - np.median(others)))) / OF_NORMAL
     freedom = _OF_MAD * (len(others) - 1)
     pooled = (freedom * seen**2 + _USUAL_FREEDOM * prior) / (freedom + _USUAL_FREEDOM)
     return sqrt(pooled), freedom + _USUAL_FREEDOM

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import Relative, Results, Suite
+from tollmeter.model import PRECISION, Relative, Results, Suite
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
@@ -198,8 +198,6 @@ def why_not(attributions: Sequence[Attribution]) -> list[str]:
 
 # ---- ways out -------------------------------------------------------------------------------------------------------
 
-ALIKE = 0.03
-
 
 @dataclass(frozen=True)
 class Ways:
@@ -253,14 +251,14 @@ def _ways(ranking: Ranked) -> Ways:
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
     known = [each for each in rows if each[2].is_known]
     option, row, gained = known[0] if known else rows[0]
-    if known and all(each[2].ratio.high < 1 + ALIKE for each in known):
+    if known and all(each[2].ratio.high < 1 + PRECISION for each in known):
         best = sentence = "None of these gains 3 % here: leave it as it is."
-    elif not known or gained.ratio.low < 1 + ALIKE:
+    elif not known or gained.ratio.low < 1 + PRECISION:
         best = sentence = "Which of these is best here is not known yet: no interval shows a gain of 3 %."
     else:
         what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
         best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
-        alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + ALIKE]
+        alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + PRECISION]
         sentence = f"{best} As good within 3 %: {'; '.join(alike)}." if alike else best
     return Ways(", ".join(ranking.place), Table(columns, lines), best, sentence)
 

@@ -13,7 +13,7 @@ import msgspec
 from tollmeter.judgement.compare import alike, ratio_of
 from tollmeter.judgement.opposed import named
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
+from tollmeter.model import PRECISION, FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.counted import GUEST_EXITS
 from tollmeter.numbers.meanings import HERE, main_abi, meaning, metric_of
@@ -135,9 +135,6 @@ def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[st
     return {f"{name}, {', '.join(abis)}" if several else name: pairs for (name, abis), pairs in drawn.items()}
 
 
-_ALIKE = 0.03
-
-
 def _are_alike(
     figure: StudyFigure, some: Sequence[tuple[Row, Row | None]], others: Sequence[tuple[Row, Row | None]]
 ) -> bool:
@@ -147,7 +144,7 @@ def _are_alike(
         return {at(figure, row): (row.median or 0) / ((other.median if other else 0) or 1) for row, other in pairs}
 
     one, two = numbers(some), numbers(others)
-    return one.keys() == two.keys() and all(abs(one[place] / two[place] - 1) <= _ALIKE for place in one)
+    return one.keys() == two.keys() and all(abs(one[place] / two[place] - 1) <= PRECISION for place in one)
 
 
 def at(figure: StudyFigure, row: Row) -> float:
