@@ -88,7 +88,7 @@ MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
 MOST_APART_USUALLY = 1.2
-"""The same, in the median of a run."""
+"""The same of loops of one kind, in the median of a run."""
 PACE = 0.8, 1.25
 """By how much a sample lasts longer whose batches are longer by one, in the median of a run: 1.04, with what runs
 before them untimed."""
@@ -109,8 +109,10 @@ them."""
 MOST_FASTER = 64
 """Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
 near."""
-LEAST_BROKEN = 2
-"""Visits of a point."""
+LEAST_BROKEN, MOST_SOUND = 2, 3
+"""Visits of a point that break a rule, and of how many one, where none of them counts."""
+LEAST_ANEW = 4
+"""Samples of a visit that a contended core disturbed, before it waits."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
 companion may be waited for."""
@@ -123,12 +125,14 @@ PREEMPTED, DELAYED = (
     "a worker that another takes the CPU from waits to run", "a worker that waits to run has left its CPU",
 )  # fmt: skip
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
+COMPLETE = "a visit has a layout, times at which it and its samples began, and a control loop before and after them"
+JOINED = ("control_before_hz", "control_hz"), ("width_before_hz", "width_hz"), ("cpu_before", "cpu_after")
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next one's"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
+OF_RATES = (LOOPS_AGREE, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
@@ -153,6 +157,7 @@ def checked(recorded: Recorded) -> Checked:
     for place, why in dict.fromkeys(chain(of_visits, of_samples, of_timed)):
         broken.setdefault(place, why)
         counts[why] += 1
+    broken |= _of_whole_points(recorded, broken)
     of_all = [
         *(why for rule in OF_RUN for why in rule(recorded)),
         *(_paced(recorded, timed) if len(timed.places) else ()),
@@ -167,6 +172,18 @@ def checked(recorded: Recorded) -> Checked:
     named = ((why, count) for why, count in counts.items() if why not in OF_RATES or count > few)
     of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in named)
     return Checked(outcomes, tuple(dict.fromkeys(chain(of_all, of_some))))
+
+
+def _of_whole_points(recorded: Recorded, broken: Mapping[int, str]) -> dict[int, str]:
+    """Returns the other visits of points of which several break a rule: none of them is known to be sound. A neighbour
+    that disturbs one visit in 500 does not disturb a third of a point's."""
+    points, several = recorded.table.points, len(recorded.table.of_points)
+    made = np.bincount(points[recorded.table.samples > 0], minlength=several)
+    odd = np.bincount(points[[*broken]], minlength=several) if broken else np.zeros(several, np.int64)
+    whole = (odd >= LEAST_BROKEN) & (MOST_SOUND * odd >= made)
+    why = {int(points[place]): sentence for place, sentence in broken.items()}
+    places = np.flatnonzero(whole[points]).tolist() if whole.any() else ()
+    return {place: why[int(points[place])] for place in places if place not in broken}
 
 
 def _withheld(visit: Outcome, why: str) -> Outcome:
@@ -226,30 +243,33 @@ def _is_translated(machine: Machine) -> bool:
 
 
 def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
-    """Both loops ran on one core, in the median of the run: one visit may be disturbed."""
-    around, fastest, widest, named = (timed.numbers[name] for name in ("rate", "control_hz", "width_hz", "named_hz"))
-    is_known = (around > 0) & (timed.numbers["clock_ns"] <= LONGEST_READING_NS) & (not _is_translated(recorded.machine))
-    apart, wide, reported = is_known & (fastest > 0), is_known & (fastest > 0) & (widest > 0), is_known & (named > 0)
-    if np.count_nonzero(apart) >= LEAST_BURSTS and not (
-        1 / MOST_APART_USUALLY <= np.median(fastest[apart] / around[apart]) <= MOST_APART_USUALLY
-    ):
-        yield "the control loop around the visits is as fast as beside their samples"
-    plain = timed.numbers["is_plain"] > 0
-    pace = timed.numbers["pace"][plain & np.isfinite(timed.numbers["pace"])]
+    """Loops ran on one core, in the median of the run: one visit may be disturbed."""
+    numbers = timed.numbers
+    is_known = (numbers["rate"] > 0) & (numbers["clock_ns"] <= LONGEST_READING_NS)
+    for name, of, visits, least, most, why in LOOPS if not _is_translated(recorded.machine) else ():
+        known = is_known & (numbers[name] > 0) & (numbers[of] > 0)
+        if np.count_nonzero(known) >= visits and not (
+            least <= np.median(numbers[name][known] / numbers[of][known]) <= most
+        ):
+            yield why
+    plain = numbers["is_plain"] > 0
+    pace = numbers["pace"][plain & np.isfinite(numbers["pace"])]
     if len(pace) >= LEAST_BURSTS and not PACE[0] <= np.median(pace) <= PACE[1]:
         yield "a sample with longer batches lasts as much longer as they do"
     if _is_over_quota(recorded, timed):
         yield "a run has no more of a CPU's time than its quota"
-    if reported.any() and not (
-        1 / MOST_OVER_REPORTED <= np.median(around[reported] / named[reported]) <= MOST_OVER_REPORTED
-    ):
-        yield "a core is about as fast as the frequency that the system reports"
-    if np.count_nonzero(wide) >= LEAST_BURSTS and not (
-        LEAST_WIDTH <= np.median(widest[wide] / around[wide]) <= MOST_PER_CYCLE
-    ):
-        yield f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"
 
 
+SAME_LOOP = "a loop is as fast around visits, between samples and in the middle of them"
+LOOPS = (
+    ("control_hz", "rate", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("between_hz", "width_hz", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("width_hz", "rate", LEAST_BURSTS, LEAST_WIDTH, MOST_PER_CYCLE,
+     f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"),
+    ("named_hz", "rate", 1, 1 / MOST_OVER_REPORTED, MOST_OVER_REPORTED,
+     "a core is about as fast as the frequency that the system reports"),
+)  # fmt: skip
+"""Of visits, how many of which the rates of two loops are known at least, and how often the first is the second."""
 OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, of_run, _clock)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
@@ -283,7 +303,7 @@ def _clocked(recorded: Recorded) -> Places:
 
 
 def _is_untimed(kind: str, source: str) -> bool:
-    return kind == "none" or (source == LINUX_CLOCK and kind not in REAL_CLOCKS)
+    return kind == "none" or (source == LINUX_CLOCK and kind != "hardware")
 
 
 def _is_other(clock: ClockReading | None, kind: str, source: str) -> bool:
@@ -329,11 +349,13 @@ def _timed_visits(recorded: Recorded) -> TimedVisits:
 
 def _numbers_of(some: TimedSamples) -> Numbers:
     taken = some.taken
-    fastest, widest, named = (taken.most(taken.column(name)) for name in ("control_hz", "width_hz", "frequency_khz"))
+    fastest, widest, between, named = (
+        taken.most(taken.column(name)) for name in ("control_hz", "width_hz", "width_between_hz", "frequency_khz")
+    )
     return {
         "begin_ns": some.at_ns[taken.starts[:-1]], "end_ns": (some.at_ns + _timed(some))[taken.starts[1:] - 1],
         "each_ns": taken.least(taken.column("body_2n") / taken.column("iterations")),
-        "control_hz": fastest, "width_hz": widest, "named_hz": 1e3 * named, "unchained": _unchained(some),
+        "control_hz": fastest, "width_hz": widest, "between_hz": between, "named_hz": 1e3 * named,
         **_beside(some), **evidence_of(taken), **lengths_of(taken),
     }  # fmt: skip
 
@@ -573,9 +595,30 @@ def _rates(some: TimedSamples) -> Broken:
     yield LOOPS_AGREE, apart & steady & (stated["clock_ns"] <= LONGEST_READING_NS)
 
 
+def _complete(some: TimedSamples) -> Broken:
+    """A runtime that takes a reading in the middle of a sample records all of this."""
+    taken, stated = some.taken, some.numbers
+    lacks = (stated["began_ns"] <= 0) | (stated["second_rate"] <= 0) | (stated["has_layout"] <= 0)
+    lacks |= taken.least(some.at_ns) <= 0
+    yield COMPLETE, lacks & (taken.most(taken.column("width_between_hz")) > 0)
+
+
+def _chained(some: TimedSamples) -> Broken:
+    """A visit that waits for an uncontended core reads it anew, before an even sample and after four. A runtime that
+    takes no reading in the middle of a sample takes several between two."""
+    taken, first = some.taken, some.taken.starts[:-1]
+    number = np.arange(len(taken)) - taken.spread(first)
+    is_anew = taken.spread(some.numbers["has_waited"]) & (number % 2 == 0) & (number >= LEAST_ANEW)
+    odd = np.zeros(len(taken), dtype=bool)
+    for before, after in JOINED:
+        odd[1:] |= taken.column(after)[:-1] != taken.column(before)[1:]
+    odd &= (number > 0) & ~is_anew & (taken.column("width_between_hz") > 0)
+    yield READINGS_JOIN, taken.of_visits(odd) > 0
+
+
 OF_SAMPLES: Sequence[SampleRule] = (
-    _within, _beyond_sample, _controlled, _begun, _executes, _rates, _longer, _doubled, _stepped, as_long, _differ,
-    spaced,
+    _complete, _chained, _within, _beyond_sample, _controlled, _begun, _executes, _rates, _longer, _doubled, _stepped,
+    as_long, _differ, spaced,
 )  # fmt: skip
 
 
@@ -619,9 +662,8 @@ def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
     return not recorded.asked.reused and float(timed.numbers["own_ns"].sum()) > 1e9 * most_s
 
 
-def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
-    """A point of which most visits that can be judged are odd has no other that is known to be sound. Visits that are
-    not plain are compared with others of their point."""
+def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
+    """Visits that are not plain are compared with others of their point."""
     calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
@@ -632,11 +674,7 @@ def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
         if len(group) > LEAST_CALM:
             usual = max(0.0, np.sort(rest[group])[len(group) // 2])
             odd[group] = rest[group] > MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
-    judged, broken = (np.bincount(timed.points[of], minlength=len(recorded.table.of_points)) for of in (calm, odd))
-    of_points = (broken >= LEAST_BROKEN) & (2 * broken > judged)
-    own = of_points[recorded.table.points]
-    own[timed.places[odd]] = True
-    yield from ((place, TIME_IS_ACCOUNTED) for place in np.flatnonzero(own).tolist())
+    yield from timed.where(odd, TIME_IS_ACCOUNTED)
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
@@ -656,38 +694,12 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
     return odd
 
 
-def _unchained(some: TimedSamples) -> Mask:
-    """Visits with a sample that does not begin with the reading that ended the one before, although no time went by for
-    another: a visit that waits for an uncontended core reads it anew."""
-    taken, odd = some.taken, np.zeros(len(some.taken), dtype=bool)
-    rest = np.where(some.gap_ns == NO_GAP, np.inf, some.gap_ns - some.timed_ns)
-    usual = taken.spread(taken.least(rest))
-    for before, after, least in (
-        ("control_before_hz", "control_hz", 1),
-        ("width_before_hz", "width_hz", 1),
-        ("cpu_before", "cpu_after", 0),
-    ):
-        ended, begun = taken.column(after)[:-1], taken.column(before)[1:]
-        odd[1:] |= (ended != begun) & (begun >= least)
-    odd[1:] &= rest[:-1] <= (MOST_BESIDE_USUAL * usual)[:-1]
-    odd[taken.starts[:-1]] = False
-    return taken.of_visits(odd) > 0
-
-
-def _chained(_: Recorded, timed: TimedVisits) -> Places:
-    """Where most visits are so, the runtime of that run took readings of their own. Between the samples of a probe that
-    pauses its timer lie milliseconds, among which those of a wait are not seen."""
-    has_hidden_wait = timed.numbers["has_waited"] & (timed.numbers["is_plain"] == 0)
-    odd = timed.numbers["unchained"] & ~has_hidden_wait
-    return timed.where(odd & (2 * np.count_nonzero(odd) < len(odd)), READINGS_JOIN)
-
-
 def _again(_: Recorded, timed: TimedVisits) -> Places:
     return ((place, "no two visits took the same times") for place in timed.again.tolist())
 
 
 OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
-    _unaccounted, _in_order, _alike, _outruns, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
+    _unaccounted, _in_order, _alike, _outruns, unlike, irregular, as_before, as_counted, as_many, _again,
 )  # fmt: skip
 
 

@@ -536,7 +536,11 @@ def _accounted(recorded: Recorded) -> Places:
         sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault")]
         if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
             yield place, "a process has no less than nothing, and no more than addresses of its machine's memory"
-        elif any(values[part] > ROUNDED * values[whole] for part, whole in PARTS if part in values and whole in values):
+        elif any(
+            not 0 <= values[part] <= ROUNDED * values[whole]
+            for part, whole in PARTS
+            if part in values and whole in values
+        ):
             yield place, "what a process has of memory is part of what it took at most, and that of the machine's"
 
 

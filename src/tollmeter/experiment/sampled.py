@@ -120,7 +120,7 @@ def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
 
 def as_counted(recorded: Recorded, timed: TimedVisits) -> Places:
     for place, counts, number in _with_ladder(recorded, timed):
-        if len(counts.ladder[0]) > 1 and number["each_ns"] > 0:
+        if min(counts.ladder[0]) > 0 and len(counts.ladder[0]) > 1 and number["each_ns"] > 0:
             ladder = 2 * min(counts.ladder[0][1:]) / counts.ladder[0][0]
             if not number["each_ns"] <= MOST_COUNTED * ladder <= MOST_COUNTED**2 * number["each_ns"]:
                 yield place, AS_COUNTED

@@ -88,6 +88,7 @@ def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point
     of_kinds: dict[str, Iterable[float]] = {
         "cpus": (max(1, len(visit.cpus)) for visit in table.firsts),
         "asked_ns": (visit.asked_ns for visit in table.firsts),
+        "has_layout": (visit.seed > 0 for visit in table.firsts),
     }
     return {
         "rate": table.rates[places], "second_rate": table.column(_second_rate, np.float64)[places],
