@@ -705,7 +705,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             machine["caches"].append(machine["caches"][0] | {"size_bytes": 1 << 15}) for machine in machines(told)
         ], "one cache of a kind",
     ),
-    "notes that go back": (notes_go_back, "does not go back"),
+    "notes that go back": (notes_go_back, "the time of a run does not fall"),
     "a run that was throttled for longer": (throttled, "is throttled"),
     "a CPU that was not asked for": (in_visit("visit", cpus=[0]), "were asked for"),
     "two workers on one CPU": (in_visit("visit", cpus=[1, 1]), "each of its CPUs once"),
@@ -811,13 +811,13 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update(involuntary=3, delay_ns=0) for stream in told for record in of("witness", stream)],
         "takes the CPU from",
     ),
-    "a worker that is not pinned": (in_visit("visit", pinned=None), "workers are pinned"),
-    "a priority of its own": (in_visit("visit", priority="normal"), "one priority"),
-    "batches that were to be shorter": (in_visit("visit", sample_ns=200_000), "batches of one length"),
+    "a worker that is not pinned": (in_visit("visit", pinned=None), "the same pinning"),
+    "a priority of its own": (in_visit("visit", priority="normal"), "the same priority"),
+    "batches that were to be shorter": (in_visit("visit", sample_ns=200_000), "the same requested length"),
     "workers of one visit": (in_visit("visit", workers=[1, 1]), "companions where"),
-    "a choice of one visit": (in_visit("visit", chosen={"kind": "shared_file"}), "choose the same"),
+    "a choice of one visit": (in_visit("visit", chosen={"kind": "shared_file"}), "the same chosen parameters"),
     "a value of one visit": (
-        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "depth", "value": 2.0}), "the same values",
+        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "depth", "value": 2.0}), "reported values",
     ),
     "a timed value that the probe reports": (
         lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "fault", "value": 2.0}), "none that is timed",
@@ -834,8 +834,8 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a frequency in one visit alone": (in_visit("witness", frequency_khz=4_000_000), "it reports beside all"),
     "faults in each sample of a visit": (faults, "waits, or faults"),
     "a run that is throttled without a quota": (in_notes(throttled_s=0.1), "for its quota"),
-    "a quota of a thousandth of a per cent": (in_notes(quota=1e-5), "a millisecond of each second"),
-    "a billion interrupts a second": (in_notes(interrupts={"LOC": 1e9}), "events take time"),
+    "a quota of a thousandth of a per cent": (in_notes(quota=1e-5), "a quota in CPUs"),
+    "a billion interrupts a second": (in_notes(interrupts={"LOC": 1e9}), "interrupts a second on a CPU"),
     "a run in 64 KiB of memory": (
         lambda told: [in_notes(memory_limit=1 << 16)(told), with_footprints(told)], "as much as its visits fill",
     ),
@@ -924,7 +924,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "filters of system calls that vanish": (
         lambda told: [stream[0]["surroundings"].update(seccomp_filters=2 if place == 0 else 0)
                       for place, stream in enumerate(one for one in told if one[0]["k"] == "run")],
-        "stays until its process ends",
+        "filters of system calls does not fall",
     ),
     "a checksum of three letters": (in_build(sha256="xyz"), "64 digits"),
     "an executable of 7 bytes": (in_build(size_bytes=7), "an ELF header"),
@@ -1020,6 +1020,15 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "a clock beyond a line that is Linux's": (
         in_all("clock", lambda one: one.update(kind="external")), "Linux's is one of hardware",
+    ),
+    "a core above Linux's capacity": (
+        lambda told: [one.setdefault("topology", {}).update(online="0-1", kinds=[{"cpus": "0-1", "capacity": 5000}])
+                      for one in machines(told)], "the capacity of a core",
+    ),
+    "more memory management than time": (in_notes(paging={"pgfault": 10**12}), "events of memory management"),
+    "two metrics of one time": (
+        lambda told: [metric.pop("source") for probe in of("probe", told[0]) for metric in probe["metrics"]],
+        "one metric of a source and unit",
     ),
     "less than no huge pages": (gauges((5, {"huge_pages": -1.0})), "part of what it took"),
     "counted batches of no iteration": (counted(ladder=[[0, 12_000_000, 12_100_000]]), "as long as the samples"),
@@ -1122,8 +1131,8 @@ REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
     "no time": ({"started": "yesterday"}, "begins at a time"),
     "larger data than a cache": ({"private_bytes": 1 << 40}, "private caches"),
     "words of another probe": ({"words": ("float.dot",)}, "its suite or its probes"),
-    "a core of 99 additions a cycle": ({"widths": {"local": {"x86_64": 99.0}}}, "additions a cycle"),
-    "rows that differ endlessly": ({"runs_sd": {"kernel.clock_read": 50.0}}, "less than a thousandfold"),
+    "a core of 99 additions a cycle": ({"widths": {"local": {"x86_64": 99.0}}}, "additions in a cycle"),
+    "rows that differ endlessly": ({"runs_sd": {"kernel.clock_read": 50.0}}, "the deviation of a row"),
     "a plan in a shorter time": ({"planned_s": 0.001}, "would suffice"),
 }
 
@@ -1198,7 +1207,7 @@ def test_visits_that_are_used_again_may_have_had_longer_batches(tmp_path: Path, 
     opened(tmp_path, "01", in_visit("visit", sample_ns=200_000))
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), reused=reused))
     contradictions = open_run(tmp_path).index.run.contradictions
-    assert sum("batches of one length" in sentence for sentence in contradictions) == rules
+    assert sum("requested length" in sentence for sentence in contradictions) == rules
 
 
 @pytest.mark.parametrize("name", ["a copied visit", "part of another point's times", "rates of another visit"])

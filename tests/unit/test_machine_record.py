@@ -101,7 +101,6 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     "a huge page of a larger page's table": (arranged(huge_page_bytes=512 << 20), "holds pages"),
     "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "holds pages"),
     "more huge pages than memory": (arranged(hugetlb=(HugePages(bytes=1 << 30, pages=10**6),)), "reserved in memory"),
-    "a capacity above Linux's": (arranged(kinds=(CoreKind(cpus="0-3", capacity=5000),)), "a capacity of 1024"),
     "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=100_000),)), "as fast as its kind"),
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
 from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
-from tollmeter.experiment.run_record import OF_VISITS_ASKED, SLACK_S, SLEWED, of_run
+from tollmeter.experiment.run_record import FASTEST_CORE_HZ, OF_VISITS_ASKED, SLACK_S, SLEWED, SLOWEST_CORE_HZ, of_run
 from tollmeter.experiment.sampled import (
     AS_BEFORE,
     AS_COUNTED,
@@ -61,7 +61,6 @@ TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Of timers whose rate is fixed: 3.579545 MHz, and at most 1,000 ticks a second."""
 MOST_STEPS = 10
 """Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
-SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
 MOST_BOOST = 1.5
 """Of CPUs of one kind, times the fastest rate of a whole run that the rate before it may be."""
 LEAST_BURSTS = 8
@@ -198,8 +197,6 @@ def _withheld(visit: Outcome, why: str) -> Outcome:
 
 def _clock(recorded: Recorded) -> Iterator[str]:
     clock, rate, table = recorded.clock, recorded.machine.core_clock_hz, recorded.table
-    if rate is not None and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
-        yield "a core makes between a million and ten thousand million additions a second that wait for each other"
     if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK:
         if why := _of_clock(clock, rate):
             yield why

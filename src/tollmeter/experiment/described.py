@@ -270,8 +270,11 @@ def _is_no_range(probe: Probe) -> bool:
 
 
 def _names_twice(probe: Probe) -> bool:
-    names = [[metric.name for metric in probe.metrics], [parameter.name for parameter in probe.parameters],
-             *(list(parameter.choices) for parameter in probe.parameters)]  # fmt: skip
+    names: Sequence[Sequence[object]] = [
+        [metric.name for metric in probe.metrics], [parameter.name for parameter in probe.parameters],
+        [(metric.source, metric.unit) for metric in probe.metrics if metric.source != "gauge"],
+        *(parameter.choices for parameter in probe.parameters),
+    ]  # fmt: skip
     return any(len({*several}) < len(several) for several in names)
 
 
@@ -281,7 +284,7 @@ def _is_rate(unit: str) -> bool:
 
 OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
     (_is_worse_when_better, WORK_IS_MEANT),
-    (_names_twice, "a probe has one metric, parameter and choice of a name"),
+    (_names_twice, "a probe has one metric, parameter and choice of a name, and one metric of a source and unit"),
     (_has_no_such_source, "a probe has metrics, each of what it times"),
     (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
     (_is_no_range, "a range is of numbers, and begins before it ends"),

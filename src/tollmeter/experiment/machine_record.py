@@ -12,19 +12,12 @@ from itertools import chain, pairwise
 from tollmeter.model import Cache, Machine
 from tollmeter.model.topology import Topology, numbers
 
-LINES = range(8, 1025)
-LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
 X86 = ("x86_64", "i386", "i486", "i586", "i686")
 X86_PAGE = 4096
 ANY_WAY = 0xFFFF
 """Ways, in Linux's words, of a cache that is fully associative."""
 LOCAL_DISTANCE = 10
 """Of memory nodes, in Linux's words."""
-MOST_CAPACITY = 1024
-"""Of a core for Linux's scheduler."""
-MOST_LEVELS = 5
-"""Of caches: s390x has four."""
-MOST_KHZ = 20_000_000
 MOST_OVER_NAMED = 6.0
 """Times the highest frequency that the system names is the core's rate: acpi-cpufreq names 1.0 GHz of a core that
 reaches 3.9 by its turbo."""
@@ -78,7 +71,7 @@ def _is_power(number: int) -> bool:
 
 def _lines_are_odd(machine: Machine) -> bool:
     lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
-    return any(not _is_power(line) or line not in LINES for line in lines)
+    return not all(map(_is_power, lines))
 
 
 def _sets_are_broken(machine: Machine) -> bool:
@@ -108,7 +101,7 @@ def _levels_are_odd(machine: Machine) -> bool:
     both = any((level, "unified") in kinds and len([one for one in kinds if one[0] == level]) > 1 for level in levels)
     lacks = any(kind == "instruction" and (level, "data") not in kinds for level, kind in kinds)
     gap = machine.architecture.startswith(X86) and levels != {*range(1, len(levels) + 1)}
-    return both or lacks or gap or any(not 1 <= level <= MOST_LEVELS for level in levels)
+    return both or lacks or gap
 
 
 def _is_shared_further_in(machine: Machine) -> bool:
@@ -125,7 +118,7 @@ def _is_shared_further_in(machine: Machine) -> bool:
 def _page_is_odd(machine: Machine) -> bool:
     page = machine.page_bytes
     is_other = machine.architecture.startswith(X86) and page != X86_PAGE
-    return is_other or not _is_power(page) or not LEAST_PAGE <= page <= MOST_PAGE
+    return is_other or not _is_power(page)
 
 
 def _kinds_overlap(machine: Machine) -> bool:
@@ -195,12 +188,9 @@ def _last_caches_differ(machine: Machine, topology: Topology) -> bool:
     return bool(groups) and any(cpus not in groups for cpus in shared)
 
 
-def _kinds_are_odd(machine: Machine, topology: Topology) -> bool:
-    rate = machine.core_clock_hz or 0.0
+def _outruns_its_kind(machine: Machine, topology: Topology) -> bool:
     fastest = max((kind.max_khz for kind in topology.kinds), default=0)
-    return any(not 0 <= kind.capacity <= MOST_CAPACITY or kind.max_khz > MOST_KHZ for kind in topology.kinds) or (
-        fastest > 0 and rate > MOST_OVER_NAMED * fastest * 1e3
-    )
+    return fastest > 0 and (machine.core_clock_hz or 0.0) > MOST_OVER_NAMED * fastest * 1e3
 
 
 OF_TOPOLOGY: Sequence[tuple[Callable[[Machine, Topology], bool], str]] = (
@@ -209,7 +199,7 @@ OF_TOPOLOGY: Sequence[tuple[Callable[[Machine, Topology], bool], str]] = (
     (_huge_pages_are_odd, "a huge page has a power of two of bytes, and holds pages"),
     (_reserves_too_much, "huge pages are reserved in memory"),
     (_last_caches_differ, "CPUs that share the last cache are those that share it in the list of caches"),
-    (_kinds_are_odd, "a kind of core has a capacity of 1024 at most, and a core is as fast as its kind"),
+    (_outruns_its_kind, "a core is as fast as its kind"),
     (lambda _, topology: bool({*numbers(topology.online)} & {*numbers(topology.offline)}),
      "a CPU is online or offline"),
 )  # fmt: skip

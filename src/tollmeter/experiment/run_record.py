@@ -4,7 +4,7 @@ that is true of every honest run, with the function that finds a violation (docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -16,6 +16,7 @@ from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Record
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import LONGEST_NS, is_here, is_timed
 from tollmeter.model import Outcome, Probe, Select, Surroundings
+from tollmeter.model.topology import CoreKind
 
 LEAST_BETWEEN = 4
 """Visits between two notes."""
@@ -37,6 +38,14 @@ WIDTHS = 0.5, 16.0
 """Additions in a cycle of an uncontended core."""
 MOST_DEVIATION = 10.0
 """Of the logarithm of a row between runs."""
+SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
+MOST_CAPACITY = 1024
+"""Of a core for Linux's scheduler."""
+MOST_KHZ = 20_000_000
+MOST_LEVELS = 5
+"""Of caches: s390x has four."""
+LEAST_LINE, MOST_LINE = 8, 1024
+LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
 LOOKED_AHEAD = 3
 """Visits, by which it is known which of two that are out of order is odd."""
 MONOTONE = "visits stand in the order of their numbers, their rounds and the times at which they began"
@@ -45,6 +54,8 @@ MONOTONE = "visits stand in the order of their numbers, their rounds and the tim
 def of_run(recorded: Recorded) -> Iterator[str]:
     yield from _timed(recorded)
     yield from _spanned(recorded)
+    yield from _fallen(recorded)
+    yield from _out_of_bounds(recorded)
     yield from (why for is_broken, why in OF_NOTES if is_broken(recorded))
     yield from (why for is_broken, why in OF_REQUEST if is_broken(recorded, recorded.asked))
 
@@ -53,15 +64,13 @@ def of_run(recorded: Recorded) -> Iterator[str]:
 
 
 def _timed(recorded: Recorded) -> Iterator[str]:
-    """Yields a sentence if the run's time decreases, or disagrees with the times of its visits: visits between two
-    notes must lie between the times of the notes. One visit at each end, still in progress, is exempt."""
+    """Yields a sentence if the run's time disagrees with the times of its visits: visits between two notes must lie
+    between the times of the notes. One visit at each end, still in progress, is exempt."""
     times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
     is_one = not recorded.begins and not recorded.asked.reused
     for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
         inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
-        if after_s < before_s:
-            yield "the time of the run does not go back"
-        elif is_one and len(inside) >= LEAST_BETWEEN:
+        if is_one and len(inside) >= LEAST_BETWEEN and after_s >= before_s:
             earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
             later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)
             most = later - earlier[-1] if earlier else inf
@@ -81,7 +90,7 @@ def _spanned(recorded: Recorded) -> Iterator[str]:
 
 
 def _cpus(recorded: Recorded) -> int:
-    return max(recorded.machine.cpus, len(recorded.machine.allowed_cpus))
+    return max(1, recorded.machine.cpus, len(recorded.machine.allowed_cpus))
 
 
 def _seen(recorded: Recorded) -> Iterator[tuple[float, Surroundings]]:
@@ -93,28 +102,54 @@ def _is_throttled_for_longer(recorded: Recorded) -> bool:
     return any(seen.throttled_s > cpus * seconds + SLACK_S for seconds, seen in _seen(recorded))
 
 
-def _is_throttled_less(recorded: Recorded) -> bool:
-    """Returns whether throttled time decreases within a session. Each session starts at zero."""
-    notes = [*_seen(recorded)]
-    return not recorded.begins and any(
-        after.throttled_s < before.throttled_s for (_, before), (_, after) in pairwise(notes)
-    )
+def _fallen(recorded: Recorded) -> Iterator[str]:
+    """Yields a sentence for each number of the notes that falls. Each session has its own process and group."""
+    for what, is_of_run, of in RISING:
+        several = [of(seconds, seen) for seconds, _, seen in recorded.notes if seen or is_of_run]
+        known = [0.0, *(one for one in several if one is not None)]
+        if (is_of_run or not recorded.begins) and any(after < before for before, after in pairwise(known)):
+            yield f"{what} does not fall while a run lasts"
 
 
-def _loses_filters(recorded: Recorded) -> bool:
-    """Returns whether a process has fewer seccomp filters than before: the kernel removes none. A process that resumes
-    a run has its own."""
-    filters = [seen.seccomp_filters for _, seen in _seen(recorded) if seen.seccomp_filters is not None]
-    return not recorded.begins and any(after < before for before, after in pairwise(filters))
+RISING: Sequence[tuple[str, bool, Callable[[float, Surroundings | None], float | None]]] = (
+    ("the time of a run", True, lambda seconds, _: seconds),
+    ("the time for which a run was throttled", False, lambda _, seen: seen.throttled_s if seen else None),
+    ("the number of filters of system calls", False, lambda _, seen: seen.seccomp_filters if seen else None),
+)
+"""Of the notes of a run, and whether resumed runs go on with it."""
 
 
-def _has_more_events(recorded: Recorded) -> bool:
-    cpus = _cpus(recorded)
-    return any(
-        max(seen.interrupts.values(), default=0) > MOST_INTERRUPTS * cpus
-        or max(seen.paging.values(), default=0) > MOST_EVENTS * cpus * (seconds + SLACK_S)
-        for seconds, seen in _seen(recorded)
-    )
+def _out_of_bounds(recorded: Recorded) -> Iterator[str]:
+    for what, least, most, of in BOUNDS:
+        if any(not least <= number <= most for number in of(recorded)):
+            yield f"{what} is {least:g} or more{f', {most:g} at most' if most < inf else ''}"
+
+
+BOUNDS: Sequence[tuple[str, float, float, Callable[[Recorded], Iterable[float]]]] = (
+    ("a quota in CPUs", LEAST_QUOTA, inf,
+     lambda recorded: (seen.quota for _, seen in _seen(recorded) if seen.quota is not None)),
+    ("the number of interrupts a second on a CPU", 0, MOST_INTERRUPTS,
+     lambda recorded: (max(seen.interrupts.values(), default=0) / _cpus(recorded) for _, seen in _seen(recorded))),
+    ("the number of events of memory management a second on a CPU", 0, MOST_EVENTS,
+     lambda recorded: (max(0, *seen.paging.values()) / _cpus(recorded) / (max(0.0, seconds) + SLACK_S)
+                       for seconds, seen in _seen(recorded) if seen.paging)),
+    ("the number of additions in a cycle of an uncontended core", *WIDTHS, lambda recorded: recorded.asked.widths),
+    ("the deviation of a row between runs", 0, MOST_DEVIATION, lambda recorded: recorded.asked.deviations),
+    ("the rate of a core", SLOWEST_CORE_HZ, FASTEST_CORE_HZ,
+     lambda recorded: [rate for rate in [recorded.machine.core_clock_hz] if rate is not None]),
+    ("the capacity of a core", 0, MOST_CAPACITY, lambda recorded: (kind.capacity for kind in _kinds(recorded))),
+    ("the highest frequency of a core in kHz", 0, MOST_KHZ,
+     lambda recorded: (kind.max_khz for kind in _kinds(recorded))),
+    ("the level of a cache", 1, MOST_LEVELS, lambda recorded: (cache.level for cache in recorded.machine.caches)),
+    ("the number of bytes of a line", LEAST_LINE, MOST_LINE,
+     lambda recorded: (cache.line_bytes for cache in recorded.machine.caches if cache.line_bytes)),
+    ("the number of bytes of a page", LEAST_PAGE, MOST_PAGE, lambda recorded: [recorded.machine.page_bytes]),
+)  # fmt: skip
+"""Numbers of the journal that no machine exceeds."""
+
+
+def _kinds(recorded: Recorded) -> Sequence[CoreKind]:
+    return recorded.machine.topology.kinds if recorded.machine.topology else ()
 
 
 def _is_limited_to_less(recorded: Recorded) -> bool:
@@ -134,20 +169,14 @@ def _goes_on(recorded: Recorded) -> bool:
 
 
 OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
-    (lambda recorded: any(seconds < 0 for seconds, _, _ in recorded.notes), "a run takes time"),
     (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
-    (_is_throttled_less, "the time for which a run was throttled does not go back"),
-    (_loses_filters, "a filter of system calls stays until its process ends"),
     (lambda recorded: any(seen.throttled_s > 0 and seen.quota is None for _, seen in _seen(recorded)),
      "a run is throttled for its quota"),
-    (lambda recorded: any(seen.quota is not None and seen.quota < LEAST_QUOTA for _, seen in _seen(recorded)),
-     "a quota is a millisecond of each second at least"),
     (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
      "what is noted around a run is noted to its end"),
     (lambda recorded: any(OF_OTHERS in seen.unreadable and seen.others is not None for _, seen in _seen(recorded)),
      "what cannot be read has no value"),
     (_goes_on, "a visit that the end of the run cuts short is among the last"),
-    (_has_more_events, "the system's events take time"),
     (_is_limited_to_less, "a run's memory is as much as its visits fill"),
 )  # fmt: skip
 
@@ -212,10 +241,6 @@ OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
     (_has_no_such_cache, "data that fit into private caches fit into one of the machine's"),
     (_names_others, "the words of a run name its suite or its probes"),
     (_names_other_values, "the words of a run name its values"),
-    (lambda _, asked: any(not WIDTHS[0] <= width <= WIDTHS[1] for width in asked.widths),
-     f"an uncontended core makes {WIDTHS[0]:g} to {WIDTHS[1]:g} additions a cycle"),
-    (lambda _, asked: any(not 0 <= one <= MOST_DEVIATION for one in asked.deviations),
-     "rows differ between runs by less than a thousandfold"),
     (lambda _, asked: 0 < asked.planned_s <= asked.budget_s, "a budget that would suffice is larger than the own"),
 )  # fmt: skip
 

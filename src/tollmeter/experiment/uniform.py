@@ -6,8 +6,7 @@ batches, and a matrix has points of one CPU and of two."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -20,22 +19,14 @@ LEAST_UNIFORM = 3
 """Visits of a group, of which most agree."""
 
 
-class Facet(NamedTuple):
-    """A column that is equal in all visits of a point. says: the sentence that a differing visit violates."""
-
-    says: str
-    of: Callable[[Outcome], Hashable]
-
-
-OF_POINT: Sequence[Facet] = (
-    Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a point",
-           lambda visit: (visit.pinned, len(visit.cpus))),
-    Facet("a point's visits have one priority", lambda visit: visit.priority),
-    Facet("a point's visits time batches of one length", lambda visit: visit.asked_ns),
-    Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), companions(visit))),
-    Facet("a point's visits choose the same parameters", lambda visit: tuple(sorted(visit.chosen))),
-    Facet("a point's visits report the same values", lambda visit: tuple(sorted(visit.gauges))),
-)  # fmt: skip
+ALIKE: Mapping[str, Callable[[Outcome], Hashable]] = {
+    "pinning and number of CPUs": lambda visit: (visit.pinned, len(visit.cpus)),
+    "priority": lambda visit: visit.priority,
+    "requested length of batches": lambda visit: visit.asked_ns,
+    "number of workers": lambda visit: (len(visit.workers), companions(visit)),
+    "chosen parameters": lambda visit: tuple(sorted(visit.chosen)),
+    "reported values": lambda visit: tuple(sorted(visit.gauges)),
+}
 
 
 def uniform(recorded: Recorded, sessions: Counts) -> Places:
@@ -64,10 +55,11 @@ def uniform(recorded: Recorded, sessions: Counts) -> Places:
 def _odd(group: Sequence[tuple[Outcome, int, int, int]]) -> Iterator[tuple[int, int, str]]:
     """Yields kinds of visits that differ from most visits of their point: each kind's visit, session, number, and
     count."""
-    for says, of in OF_POINT:
+    for name, of in ALIKE.items():
         values = Counter[Hashable]()
         for visit, _, _, count in group:
             values[of(visit)] += count
         usual, count = values.most_common(1)[0]
         if 2 * count > values.total():
+            says = f"all visits of a point have the same {name}"
             yield from ((session, kind, says) for visit, session, kind, _ in group if of(visit) != usual)
