@@ -1080,6 +1080,10 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
                       for record in of("witness", visits(told)[5])], "adds as much in a cycle",
     ),
+    "loops of a tenth in the middle of samples": (
+        lambda told: [record.update(width_between_hz=record["width_between_hz"] // 10)
+                      for record in of("witness", visits(told)[5])], "a loop is as fast",
+    ),
     "a wait without a switch": (
         in_one("witness", of_probe("kernel.function_call"),
                lambda number, record: record.update(voluntary=0, involuntary=0, delay_ns=9_000 * (number == 3))),

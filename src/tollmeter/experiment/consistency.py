@@ -88,6 +88,8 @@ MOST_APART, STEADY = 1.5, 1.1
 within the second."""
 MOST_APART_USUALLY = 1.2
 """The same of loops of one kind, in the median of a run."""
+MOST_APART_ONCE = 4.0
+"""The same in one visit: 1.7 in 15,000 visits beside neighbours."""
 PACE = 0.8, 1.25
 """By how much a sample lasts longer whose batches are longer by one, in the median of a run: 1.04, with what runs
 before them untimed."""
@@ -127,11 +129,12 @@ LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 COMPLETE = "a visit has a layout, times at which it and its samples began, and a control loop before and after them"
 JOINED = ("control_before_hz", "control_hz"), ("width_before_hz", "width_hz"), ("cpu_before", "cpu_after")
 READINGS_JOIN = "a reading ends one sample and begins the next"
+SAME_LOOP = "a loop is as fast around visits, between samples and in the middle of them"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next one's"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
-OF_RATES = (LOOPS_AGREE, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
+OF_RATES = (LOOPS_AGREE, SAME_LOOP, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
@@ -257,7 +260,6 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
         yield "a run has no more of a CPU's time than its quota"
 
 
-SAME_LOOP = "a loop is as fast around visits, between samples and in the middle of them"
 LOOPS = (
     ("control_hz", "rate", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
     ("between_hz", "width_hz", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
@@ -691,12 +693,20 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
     return odd
 
 
+def _apart(_: Recorded, timed: TimedVisits) -> Places:
+    """Of visits with several samples: a neighbour does not lengthen all loops in the middle, and none beside them."""
+    between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
+    known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_EQUAL)
+    least, most = np.minimum(between, beside), np.maximum(between, beside)
+    yield from timed.where(known & (most > MOST_APART_ONCE * least), SAME_LOOP)
+
+
 def _again(_: Recorded, timed: TimedVisits) -> Places:
     return ((place, "no two visits took the same times") for place in timed.again.tolist())
 
 
 OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
-    _unaccounted, _in_order, _alike, _outruns, unlike, irregular, as_before, as_counted, as_many, _again,
+    _unaccounted, _in_order, _alike, _outruns, unlike, irregular, as_before, as_counted, as_many, _apart, _again,
 )  # fmt: skip
 
 
