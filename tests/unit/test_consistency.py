@@ -74,6 +74,10 @@ def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int,
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
 
+def test_a_count_of_pages_has_an_iteration(tmp_path: Path) -> None:
+    assert "damaged" in opened(tmp_path, "01", counted(entered=[0, 4096, 8192])).index.run.damage
+
+
 def test_an_older_runtime_reads_its_core_twice_between_two_samples(tmp_path: Path) -> None:
     def plant(told: list[Stream]) -> None:
         for witness in (record for stream in visits(told) for record in of("witness", stream)):

@@ -83,7 +83,7 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     most_steps: int = 0
     long_calls: tuple[int, int] | None = None
     long_instructions: tuple[int, int] | None = None
-    entered: tuple[int, int, int] | None = None
+    entered: tuple[Positive, Count, Count] | None = None
     ladder: tuple[tuple[int, ...], ...] = ()
     buffer_bytes: Count = 0
     chase_bytes: Count = 0
