@@ -31,11 +31,11 @@ class Witness(Record, frozen=True, gc=False):
     cpu_after: CpuNumber = -1
     steal_ticks: Count | None = None
     frequency_khz: Count = 0
-    control_hz: float | None = 0.0
-    control_before_hz: float | None = 0.0
-    width_hz: float | None = 0.0
-    width_before_hz: float | None = 0.0
-    width_between_hz: float | None = 0.0
+    control_hz: NotNegative | None = 0.0
+    control_before_hz: NotNegative | None = 0.0
+    width_hz: NotNegative | None = 0.0
+    width_before_hz: NotNegative | None = 0.0
+    width_between_hz: NotNegative | None = 0.0
     delay_ns: Count | None = None
 
 
