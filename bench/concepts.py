@@ -90,4 +90,4 @@ def main(commits: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [""])
+    print(__doc__) if "--help" in sys.argv else main(sys.argv[1:] or [""])
