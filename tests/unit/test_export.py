@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from support.fake_catalog import MACHINE
 from support.probe_streams import whole
 from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State
 from tollmeter.protocol import outcome
-from tollmeter.store import export
+from tollmeter.store import export, parquet
 from tollmeter.store.export import (
     TABLE_FORMAT,
     derived_tables,
@@ -28,7 +29,7 @@ from tollmeter.store.export import (
     samples_table,
     written,
 )
-from tollmeter.store.parquet import ParquetTable, Stretch, column_types
+from tollmeter.store.parquet import ParquetTable, column_types
 
 ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
@@ -66,11 +67,11 @@ def samples() -> ParquetTable:
     )
     ours, other = (Build(taken.point.probe, abi, "gcc", "-O2", sha256=abi * 2) for abi in (taken.point.abi, "other"))
     reasons: list[str | None] = [None, "switched"]
-    return samples_table([taken], [other, ours], lambda some: [reasons[: len(told.samples)] for told in some])
+    return samples_table([taken], [other, ours], lambda taken, _: np.array(reasons[: len(taken)], object))
 
 
 def no_samples() -> ParquetTable:
-    return samples_table([], [], lambda _: [])
+    return samples_table([], [], lambda *_: np.array([], object))
 
 
 def samples_without_a_control() -> ParquetTable:
@@ -79,7 +80,8 @@ def samples_without_a_control() -> ParquetTable:
     seen = replace(taken.samples[1], control=None, at_ns=(1 << 60) + 1)
     silent = replace(seen, witness=replace(seen.witness, steal_ticks=None))
     taken = replace(taken, samples=(taken.samples[0], silent))
-    return samples_table([taken, replace(taken, visit=9)], [], lambda some: [[None, None] for _ in some])
+    other = replace(taken, visit=9, samples=taken.samples[::-1])
+    return samples_table([taken, other], [], lambda taken, _: np.full(len(taken), None))
 
 
 def test_csv_has_a_line_a_row_and_no_formula() -> None:
@@ -133,8 +135,29 @@ def test_parquet_made_of_several_parts_holds_all_of_them(tmp_path: Path, monkeyp
     test_parquet_holds_what_json_holds(tmp_path, samples_without_a_control)
 
 
+@pytest.mark.parametrize("most", [1, 128])
+def test_text_made_of_several_pieces_holds_what_json_of_one_holds(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    expected = json.loads(whole_of(samples_without_a_control(), "json"))
+    monkeypatch.setattr(parquet, "_TEXT_VISITS", most)
+    assert [json.loads(line) for line in whole_of(samples_without_a_control(), "jsonl").splitlines()] == expected
+    lines = csv.DictReader(io.StringIO(whole_of(samples_without_a_control(), "csv").decode()))
+    as_text = [
+        {name: json.dumps(cell, separators=(",", ":")) if isinstance(cell, dict) else "" if cell is None else str(cell)
+         for name, cell in line.items()} for line in expected
+    ]  # fmt: skip
+    assert list(lines) == as_text
+    assert len(whole_of(samples_without_a_control(), "md").splitlines()) == 2 + len(expected)
+
+
+def test_text_of_a_sample_stays_one_cell() -> None:
+    told = 'off, by ["1"]\n[2]'
+    taken = outcome(whole())
+    table = samples_table([taken], [], lambda taken, _: np.full(len(taken), told, object))
+    assert [line["reason"] for line in csv.DictReader(io.StringIO(whole_of(table, "csv").decode()))] == [told, told]
+
+
 def test_a_table_that_parquet_cannot_hold_is_refused_with_a_sentence() -> None:
-    large = [Stretch({"visit": 1 << 70}, {})]
+    large = [{"visit": 1 << 70}]
     with pytest.raises(Failure, match="cannot be written as Parquet") as caught:
         whole_of(ParquetTable(("visit",), large), "parquet")
     assert caught.value.exit_code == 5

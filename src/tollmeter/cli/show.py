@@ -305,10 +305,10 @@ def history(
 
 def _write_history(series: Sequence[RowSeries], form: str) -> None:
     from tollmeter.report.history import lines
-    from tollmeter.store.parquet import ParquetTable, Stretch
+    from tollmeter.store.parquet import ParquetTable
 
     table = list(lines(series))
-    write(written(ParquetTable(tuple(table[0]), [Stretch(line, {}) for line in table]), form))
+    write(written(ParquetTable(tuple(table[0]), table), form))
 
 
 # ---- list -----------------------------------------------------------------------------------------------------------

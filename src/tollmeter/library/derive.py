@@ -40,7 +40,10 @@ from tollmeter.store.parquet import ParquetTable
 from tollmeter.store.request import Request, kept, places_of, read_request
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tollmeter.experiment.consistency import Checked
+    from tollmeter.experiment.taken import Taken
     from tollmeter.judgement.convergence import Settlement
     from tollmeter.numbers.known import Learned
 
@@ -301,8 +304,10 @@ def raw_samples(results: Results) -> ParquetTable:
     """Every sample of a run with its witness, and the reason if it is discarded."""
     from tollmeter.experiment.evidence import reasons_of
 
-    samples = samples_table(results.outcomes, results.builds, lambda some: reasons_of(some, results.probes))
-    return of_run(samples, results.index)
+    def judge(taken: Taken, visits: Sequence[Outcome]) -> NDArray[Any]:
+        return reasons_of(taken, visits, results.probes)
+
+    return of_run(samples_table(results.outcomes, results.builds, judge), results.index)
 
 
 def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tollmeter.model import Results
-from tollmeter.store.parquet import ParquetTable, Stretch
+from tollmeter.store.parquet import ParquetTable, table_lines
 
 _OF_THE_RUN = ("probe", "executable_sha256", "run", "started", "host", "cpu", "kernel", "verdict")
 
@@ -25,24 +25,21 @@ class ProbeSamples(NamedTuple):
 
 def by_probe(table: ParquetTable, results: Results) -> Iterator[ProbeSamples]:
     """Yields the samples by probe. table: `raw_samples`."""
-    stretches: dict[str, list[Stretch]] = defaultdict(list)
-    for stretch in table.stretches:
-        shared = {name: cell for name, cell in stretch.shared.items() if name not in _OF_THE_RUN}
-        stretches[stretch.shared["probe"]].append(stretch._replace(shared={**shared.pop("parameters"), **shared}))
-    for name, own in stretches.items():
+    lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in table_lines(table):
+        own = {name: cell for name, cell in line.items() if name not in _OF_THE_RUN}
+        lines[line["probe"]].append({**own.pop("parameters"), **own})
+    for name, several in lines.items():
         probe = results.probes.get(name)
-        yield _samples(f"{name}: {probe.question}" if probe else name, own)
+        yield _samples(f"{name}: {probe.question}" if probe else name, several)
 
 
-def _samples(heading: str, stretches: Sequence[Stretch]) -> ProbeSamples:
-    names = dict.fromkeys(name for stretch in stretches for name in stretch.shared)
-    seen = {name: {_text(stretch.shared.get(name)) for stretch in stretches} for name in names}
-    within = {name for stretch in stretches for name in stretch.columns}
-    varying = tuple(name for name in names if name in within or len(seen[name]) > 1)
-    rows = [
-        tuple(_text(line.get(name)) for name in varying) for stretch in stretches for line in stretch.lines()
-    ]  # fmt: skip
-    same = [f"{name} {value}" for name in names if name not in varying and (value := _text(stretches[0].shared[name]))]
+def _samples(heading: str, lines: Sequence[dict[str, Any]]) -> ProbeSamples:
+    names = dict.fromkeys(name for line in lines for name in line)
+    seen = {name: {_text(line.get(name)) for line in lines} for name in names}
+    varying = tuple(name for name in names if len(seen[name]) > 1)
+    rows = [tuple(_text(line.get(name)) for name in varying) for line in lines]
+    same = [f"{name} {value}" for name in names if name not in varying and (value := _text(lines[0][name]))]
     return ProbeSamples(heading, f"The same in all {len(rows)} samples: {', '.join(same)}.", varying, _aligned(rows))
 
 

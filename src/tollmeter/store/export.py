@@ -12,14 +12,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from tollmeter.files import own_folder, plain
-from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness, machine_key
+from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Toll, Witness, machine_key
 from tollmeter.model.samples import MAYBE, NONE
-from tollmeter.store.parquet import Arrays, ParquetTable, Stretch, jsonl, parquet, table_lines, write_parquet
+from tollmeter.store.parquet import Arrays, ParquetTable, cells_of, jsonl, parquet, table_lines, write_parquet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tollmeter.experiment.taken import Taken
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -39,9 +44,7 @@ def derived_tables(index: Index) -> dict[str, ParquetTable]:
     several = {"rows": index.rows, "tolls": index.tolls, "findings": index.findings, "machines": (index.machine,)}
     kinds = {"rows": Row, "tolls": Toll, "findings": Finding, "machines": Machine}
     return {
-        name: ParquetTable(
-            kinds[name].__struct_fields__, [Stretch(msgspec.to_builtins(record), {}) for record in records]
-        )
+        name: ParquetTable(kinds[name].__struct_fields__, [msgspec.to_builtins(record) for record in records])
         for name, records in several.items()
     }
 
@@ -50,9 +53,9 @@ def of_run(table: ParquetTable, index: Index) -> ParquetTable:
     """Returns the table with columns that identify the run, for joins; without those that it already has."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
-    stretches = (stretch._replace(shared={**stretch.shared, **about}) for stretch in table.stretches)
+    lines = ({**line, **about} for line in table.lines)
     arrays = (one._replace(shared={**one.shared, **about}) for one in table.arrays or ())
-    return ParquetTable((*table.columns, *about), stretches, None if table.arrays is None else arrays)
+    return ParquetTable((*table.columns, *about), lines, None if table.arrays is None else arrays)
 
 
 def _about(index: Index) -> dict[str, str]:
@@ -81,8 +84,7 @@ _SAMPLE_COLUMNS = (
 )  # fmt: skip
 
 
-Judge = Callable[[Sequence[Outcome]], Iterable[Sequence[str | None]]]
-Judged = tuple[Outcome, Sequence[str | None]]
+Judge = Callable[["Taken", Sequence[Outcome]], "NDArray[Any]"]
 
 
 def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> ParquetTable:
@@ -92,25 +94,8 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
     from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
 
-    def judged(*at_once: int) -> Iterator[list[Judged]]:
-        for some in parts(outcomes, *at_once):
-            yield [(outcome, why) for outcome, why in zip(some, judge(some), strict=True) if why]
-
-    lines = (_samples(outcome, hashes, why) for some in judged() for outcome, why in some)
-    return ParquetTable(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged(_ARRAYS) if some))
-
-
-def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
-    place, cells_of = _place(outcome, hashes), Samples.of(outcome.samples).reported()
-    seen = {name: cells_of[name] for name in Witness.__struct_fields__}
-    times = {name: cells_of[raw] for name, raw in _RAW.items()}
-    own = zip(cells_of["control_iterations"], cells_of["iterations"], cells_of["control_n"], strict=True)
-    times["control_iterations"] = [None if ns is None else some or usual for some, usual, ns in own]
-    columns = {"sample": [*range(len(why))], **times, **seen, "reason": why}
-    same = {name: cells[0] for name, cells in columns.items() if cells.count(cells[0]) == len(cells)}
-    return Stretch(
-        {**place, **dict.fromkeys(columns), **same}, {name: columns[name] for name in columns if name not in same}
-    )
+    several = ([outcome for outcome in some if len(outcome.samples)] for some in parts(outcomes, _ARRAYS))
+    return ParquetTable(_SAMPLE_COLUMNS, (), (_arrays(some, hashes, judge) for some in several if some))
 
 
 def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str, Any]:
@@ -123,24 +108,23 @@ def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str,
     }  # fmt: skip
 
 
-def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> Arrays:
+def _arrays(visits: Sequence[Outcome], hashes: Mapping[tuple[str, str], str], judge: Judge) -> Arrays:
     """The samples of several visits. A number that the system does not report is masked."""
     import numpy as np
 
     from tollmeter.experiment.taken import Taken
 
-    taken = Taken([outcome.samples for outcome, _ in judged])
-    places = [_place(outcome, hashes) | {"parameters": _flat(outcome.point.values())} for outcome, _ in judged]
+    taken = Taken([outcome.samples for outcome in visits])
+    places = [_place(outcome, hashes) for outcome in visits]
     whole = taken.whole((*_RAW.values(), *Witness.__struct_fields__))
     seen = {name: np.ma.masked_equal(column, NONE) if name in MAYBE else column for name, column in whole.items()}
     own = np.where(whole["control_iterations"] != 0, whole["control_iterations"], whole["iterations"])
     own = np.ma.array(own, mask=whole["control_n"] == NONE)
     times = {name: seen[raw] for name, raw in _RAW.items()} | {"control_iterations": own}
-    reasons = np.array([one for _, why in judged for one in why], object)
     within = np.arange(len(taken)) - taken.spread(taken.starts[:-1])
     parts = {name: [place[name] for place in places] for name in places[0]}
     witness = {name: seen[name] for name in Witness.__struct_fields__}
-    return Arrays({}, parts, taken.counts, {**witness, **times, "reason": reasons, "sample": within})
+    return Arrays(parts, taken.counts, {"sample": within, **times, **witness, "reason": judge(taken, visits)})
 
 
 def written(table: ParquetTable, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
@@ -154,28 +138,17 @@ def written(table: ParquetTable, form: str, about: Mapping[str, str] = {}) -> It
 
 def _csv(table: ParquetTable) -> Iterator[bytes]:
     yield _csv_line(table.columns).encode()
-    yield from _lines(table, lambda cell: _csv_text(_flat(cell)), "", ",", "\n")
+    for line in table.lines:
+        yield ",".join([_csv_text(_flat(line[name])) for name in table.columns]).encode() + b"\n"
+    encode = msgspec.json.Encoder().encode
+    for cells in cells_of(table, _csv_cell):
+        # A list of JSON has numbers and commas as a line of CSV has them.
+        lines = [encode(line)[1:-1] for line in zip(*[cells[name] for name in table.columns], strict=True)]
+        yield b"\n".join([*lines, b""])
 
 
-def _lines(table: ParquetTable, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
-    """Yields lines of text, one stretch at a time. written: formats a cell; the other parameters: text around the
-    cells."""
-    names, stretches, _ = table
-    for shared, columns in stretches:
-        text = ["%s" if name in columns else _plain_cell(shared[name], written) for name in names]
-        cells = [_plain_column(columns[name], written) for name in names if name in columns]
-        line = first + between.join(text) + last
-        yield "".join([line % row for row in zip(*cells, strict=True)] if cells else [line % ()]).encode()
-
-
-def _plain_cell(cell: Any, written: Callable[[Any], str]) -> str:
-    """Returns a number as `_plain_column` writes it; another value as the format requires."""
-    return str(cell) if type(cell) in (int, float) else written(cell).replace("%", "%%")
-
-
-def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequence[Any]:
-    """Returns cells with numbers as Python writes them, and other cells unchanged for the format."""
-    return cells if {*map(type, cells)} <= {int, float} else [written(cell) for cell in cells]
+def _csv_cell(cell: Any) -> msgspec.Raw:
+    return msgspec.Raw(_csv_text(_flat(cell)).encode())
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -202,7 +175,8 @@ def _json(table: ParquetTable) -> Iterator[bytes]:
 def _markdown(table: ParquetTable) -> Iterator[bytes]:
     for heads in (table.columns, ["---"] * len(table.columns)):
         yield f"| {' | '.join(heads)} |\n".encode()
-    yield from _lines(table, _plain, "| ", " | ", " |\n")
+    for line in table_lines(table):
+        yield f"| {' | '.join([_plain(line[name]) for name in table.columns])} |\n".encode()
 
 
 def _plain(cell: Any) -> str:
@@ -220,11 +194,12 @@ def flat_parameters(table: ParquetTable) -> ParquetTable:
     """Returns the table with parameters and similar fields as JSON text: probes have different parameters, and a column
     has one type."""
     names = [name for name in _JSON_TEXT if name in table.columns]
-    flat = (
-        stretch._replace(shared={**stretch.shared, **{name: _flat(stretch.shared[name]) for name in names}})
-        for stretch in table.stretches
+    lines = ({**line, **{name: _flat(line[name]) for name in names}} for line in table.lines)
+    arrays = (
+        one._replace(of_visits={**one.of_visits, **{name: [*map(_flat, one.of_visits[name])] for name in names}})
+        for one in table.arrays or ()
     )
-    return table._replace(stretches=flat)
+    return table._replace(lines=lines, arrays=None if table.arrays is None else arrays)
 
 
 # ---- a dataset of many runs, partitioned by machine and day ----------------------------------------------------------
@@ -258,10 +233,9 @@ def row_key(row: Mapping[str, Any]) -> int:
 
 
 def _keyed(table: ParquetTable) -> ParquetTable:
-    stretches = (
-        stretch._replace(shared={**stretch.shared, "key": row_key(stretch.shared)}) for stretch in table.stretches
+    return table._replace(
+        columns=(*table.columns, "key"), lines=({**line, "key": row_key(line)} for line in table.lines)
     )
-    return table._replace(columns=(*table.columns, "key"), stretches=stretches)
 
 
 def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, ParquetTable]]) -> None:

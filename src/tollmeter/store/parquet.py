@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 1 << 20
 _VISIT = "number_of_visit"
 _NUMBERED = ("visit", "round")
+_TEXT_VISITS = 128
+"""Visits that are text at a time: a megabyte, which a CPU's cache holds with the cells that it is made of."""
 _PART = "FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE 4096"
 _SETTINGS = "SET threads = 1; SET enable_external_file_cache = false; SET memory_limit = "
 _FEW, _MANY = "'96MB'", "'32MB'"
@@ -46,46 +48,84 @@ _PARQUET_TYPES = {
 """Every other column is text."""
 
 
-class Stretch(NamedTuple):
-    """Consecutive lines of a table. shared: cells of columns with one value; columns: the cells of other columns."""
-
-    shared: dict[str, Any]
-    columns: dict[str, Sequence[Any]]
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        if not self.columns:
-            return iter([self.shared])
-        return ({**self.shared, **dict(zip(self.columns, cells, strict=True))} for cells in self.cells())
-
-    def cells(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*self.columns.values(), strict=True)
-
-
 class Arrays(NamedTuple):
-    """Lines of several visits. shared: as in a Stretch, and equal in all Arrays of a table; of_visits: a cell for each
-    visit; counts: its number of lines; columns: a cell for each line, masked if not reported."""
+    """Lines of several visits. of_visits: a cell for each visit; counts: its number of lines; columns: a cell for each
+    line, masked if not reported; shared: cells that are equal in all Arrays of a table."""
 
-    shared: dict[str, Any]
     of_visits: Mapping[str, Sequence[Any]]
     counts: NDArray[Any]
     columns: dict[str, NDArray[Any]]
+    shared: dict[str, Any] = {}
+
+    def cells(self, written: Callable[[Any], Any]) -> Iterator[dict[str, list[Any]]]:
+        """Yields the cells of each column, of some visits at a time. written: converts a cell that is not a number."""
+        starts = [0, *self.counts.cumsum().tolist()]
+        for begin in range(0, len(self.counts), _TEXT_VISITS):
+            counts = self.counts[begin : begin + _TEXT_VISITS]
+            lines = slice(starts[begin], starts[begin + len(counts)])
+            of_visits = {name: cells[begin : begin + len(counts)] for name, cells in self.of_visits.items()}
+            columns = {name: cells[lines] for name, cells in self.columns.items()}
+            yield _cells(self._replace(of_visits=of_visits, counts=counts, columns=columns), written)
+
+
+def _cells(lines: Arrays, written: Callable[[Any], Any]) -> dict[str, list[Any]]:
+    import numpy as np
+
+    def each(name: str, cells: Sequence[Any]) -> list[Any]:
+        own = cells if name in _NUMBERED else _converted(cells, written)
+        return list(np.fromiter(own, object, len(cells)).repeat(lines.counts).tolist())
+
+    return {
+        **{name: each(name, cells) for name, cells in lines.of_visits.items()},
+        **{name: _listed(cells, written) for name, cells in lines.columns.items()},
+        **{name: [written(cell)] * int(lines.counts.sum()) for name, cell in lines.shared.items()},
+    }
+
+
+def _listed(cells: NDArray[Any], written: Callable[[Any], Any]) -> list[Any]:
+    import numpy as np
+
+    if cells.dtype == object:
+        return _converted(cells.tolist(), written)
+    if not np.ma.is_masked(cells):
+        return list(np.asarray(cells).tolist())
+    absent, several = written(None), zip(cells.data.tolist(), np.ma.getmaskarray(cells).tolist(), strict=True)
+    return [absent if is_absent else cell for cell, is_absent in several]
+
+
+def _converted(cells: Sequence[Any], written: Callable[[Any], Any]) -> list[Any]:
+    """Returns the converted cells. What several lines share is one object, and is converted once."""
+    distinct = {id(cell): cell for cell in cells}
+    made = {place: written(cell) for place, cell in distinct.items()}
+    return [made[id(cell)] for cell in cells]
 
 
 class ParquetTable(NamedTuple):
-    """A table to write. arrays: its lines for Parquet; None for a short table."""
+    """A table to write. lines: of a short table; arrays: those of a long one in place of them."""
 
     columns: tuple[str, ...]
-    stretches: Iterable[Stretch]
+    lines: Iterable[dict[str, Any]]
     arrays: Iterable[Arrays] | None = None
 
 
+def cells_of(table: ParquetTable, written: Callable[[Any], Any]) -> Iterator[dict[str, list[Any]]]:
+    """Yields the cells of a long table as `Arrays.cells` does."""
+    return (cells for one in table.arrays or () for cells in one.cells(written))
+
+
 def table_lines(table: ParquetTable) -> Iterator[dict[str, Any]]:
-    return (line for stretch in table.stretches for line in stretch.lines())
+    yield from table.lines
+    for cells in cells_of(table, lambda cell: cell):
+        yield from (dict(zip(cells, line, strict=True)) for line in zip(*cells.values(), strict=True))
 
 
 def jsonl(table: ParquetTable) -> Iterator[bytes]:
-    for stretch in table.stretches:
-        yield b"".join([msgspec.json.encode(line) + b"\n" for line in stretch.lines()])
+    encoder = msgspec.json.Encoder()
+    yield encoder.encode_lines(table.lines)
+    kind: type[msgspec.Struct] | None = None
+    for cells in cells_of(table, lambda cell: msgspec.Raw(encoder.encode(cell))):
+        kind = kind or msgspec.defstruct("Line", [*cells], gc=False)
+        yield encoder.encode_lines([*map(kind, *cells.values())])
 
 
 def column_types(columns: Iterable[str]) -> dict[str, str]:
