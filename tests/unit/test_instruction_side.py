@@ -132,9 +132,10 @@ def test_a_buffer_of_branch_targets_ends_where_the_first_set_overflows() -> None
 def test_translations_end_in_the_middle_of_a_slow_rise() -> None:
     """A hash lets some sets overflow before all entries are used: 2,048 of the core whose makers state as many."""
     costs = {
-        128: 0.2, 256: 0.1, 272: 3.3, 512: 12.1, 768: 12.5, 1024: 12.5, 1280: 13.3, 1536: 14.0, 1664: 16.0, 1792: 16.0,
-        1856: 18.0, 1920: 18.0, 1984: 19.9, 2048: 21.0, 2176: 25.0, 2304: 29.0, 2432: 32.0, 2560: 35.2, 2816: 36.2,
-        3072: 36.5, 3584: 38.0, 4096: 42.0,
+        128: 0.2, 256: 0.1, 272: 3.7, 288: 5.4, 320: 6.8, 352: 8.5, 384: 9.9, 448: 11.1, 512: 11.8, 1024: 12.5,
+        1280: 12.9, 1536: 14.6, 1792: 17.0, 1856: 18.0, 1920: 19.1, 1984: 20.0, 2048: 23.0, 2176: 29.0, 2304: 31.0,
+        2432: 40.1, 2560: 42.6, 3072: 45.2, 3200: 45.8, 3328: 48.0, 3456: 51.6, 3584: 49.0, 3840: 50.6, 3968: 53.7,
+        4096: 58.8,
     }  # fmt: skip
     rows = [
         row(cost, of="any.translation-of-code", unit="cycle", parameters={"pages": pages})

@@ -5,13 +5,15 @@ An overflowing structure multiplies the cost of its items, so steps are searched
 numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. Of two
 structures the first ends at the first rise, and the last at the highest of the other rises; rises between them may
 belong to the first structure, a share of which still hits. The capacity is the number before a rise's first step if
-items fill all sets alike, and else before its highest one, since some sets overflow before the structure is full. It is
-not resolved if there are fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
+items fill all sets alike, and else the last one below the middle of the rise, since some sets overflow before the
+structure is full. It is not resolved if there are fewer rises than structures, or if its position is less certain than
+`CLEAR`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log
+from statistics import median
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +30,7 @@ from tollmeter.inference.answers import (
 )
 from tollmeter.inference.curves import Jump, jumps
 from tollmeter.inference.knees import LEAST_RATIO
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, Probe, Row
 from tollmeter.numbers.meanings import with_meaning
 
@@ -63,6 +66,17 @@ class SweptCurve(NamedTuple):
 
 BYTES_OF_MOVE = 4
 CYCLES_OF_JUMP = 1.0
+NEAR = 3
+"""Numbers on each side of a rise whose median is the level there."""
+
+
+class Rise(NamedTuple):
+    """A rise of the cost. ends: where the structure ends that causes it. height: logarithm of its ratio."""
+
+    ends: Jump
+    height: float
+
+
 CURVES = (
     SweptCurve(
         "jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart", fills_alike=True
@@ -106,7 +120,8 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
     rises = _rises(points, curve) if len(points) >= LEAST_POINTS else []
-    ends = [_end(rise, curve) for rise in _chosen(rises)][: len(curve.structures)]
+    chosen = [*rises[:1], *sorted(rises[1:], key=lambda rise: rise.height)[-1:]]
+    ends = [rise.ends for rise in chosen[: len(curve.structures)]]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_POINTS:
             held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
@@ -120,19 +135,39 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
         yield of_number(name, "held", held, curve.unit, parameters=parameters)
 
 
-def _rises(points: Sequence[Row], curve: SweptCurve) -> list[list[Jump]]:
-    """Steps that follow each other closely are one rise."""
-    axis = curve.axis
+def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
+    """Returns the rises that count, in order."""
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
-    errors = [max(_error(row, curve.least), MISFIT) for row in points]
-    rises: list[list[Jump]] = []
-    for step in jumps(levels, errors, MOST_STEPS):
-        last = rises[-1][-1].at if rises else -len(points)
-        if step.at == last + 1 or number(points[step.at], axis) < ONE_RISE * number(points[last], axis):
-            rises[-1].append(step)
+    errors = [_error(row, curve.least) for row in points]
+    groups: list[list[Jump]] = []
+    for step in jumps(levels, [max(error, MISFIT) for error in errors], MOST_STEPS):
+        last = groups[-1][-1].at if groups else -len(points)
+        if step.at == last + 1 or number(points[step.at], curve.axis) < ONE_RISE * number(points[last], curve.axis):
+            groups[-1].append(step)
         else:
-            rises.append([step])
-    return [rise for rise in rises if _height(rise) >= log(LEAST_RATIO)]
+            groups.append([step])
+    begins = [0, *(group[-1].at for group in groups)]
+    ends = [*(group[0].at for group in groups[1:]), len(points)]
+    rises = []
+    for group, begin, end in zip(groups, begins, ends, strict=False):
+        height = median(levels[max(end - NEAR, group[0].at) : end]) - median(
+            levels[max(group[0].at - NEAR, 0) : group[0].at]
+        )
+        ends_at = group[0] if curve.fills_alike else _middle_of(group, levels[:end], errors, begin)
+        rises.append(Rise(ends_at, height))
+    return [rise for rise in rises if rise.height >= log(LEAST_RATIO)]
+
+
+def _middle_of(group: Sequence[Jump], levels: Sequence[float], errors: Sequence[float], begin: int) -> Jump:
+    """Returns where the levels pass the middle of these steps. begin: index from which they are below it."""
+    before, after = group[0].before, group[-1].after
+    half = (before + after) / 2
+    places = range(begin, len(levels))
+    at = next((place for place in places if levels[place] > half), group[-1].at)
+    below = [place for place in places if levels[place] + NORMAL * errors[place] < half and place < at]
+    above = [place for place in places if levels[place] - NORMAL * errors[place] > half and place >= at]
+    low, high = below[-1] + 1 if below else begin + 1, above[0] if above else len(levels) - 1
+    return Jump(at=at, low=low, high=high, before=before, after=after)
 
 
 def _error(row: Row, least: float) -> float:
@@ -141,19 +176,6 @@ def _error(row: Row, least: float) -> float:
     if least:
         return absolute_error(row) / (max(middle(row), 0.0) + least)
     return relative_error(row) if row.error is None else row.error
-
-
-def _height(rise: Sequence[Jump]) -> float:
-    return rise[-1].after - rise[0].before
-
-
-def _chosen(rises: Sequence[list[Jump]]) -> list[list[Jump]]:
-    """Returns the first rise, and the highest of all others."""
-    return [*rises[:1], *sorted(rises[1:], key=_height)[-1:]]
-
-
-def _end(rise: Sequence[Jump], curve: SweptCurve) -> Jump:
-    return rise[0] if curve.fills_alike else max(rise, key=lambda step: step.after - step.before)
 
 
 def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
