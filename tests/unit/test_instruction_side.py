@@ -129,6 +129,15 @@ def test_a_buffer_of_branch_targets_ends_where_the_first_set_overflows() -> None
     assert held["L2 BTB, jumps 32 B apart"] == 12288.0
 
 
+def test_a_rise_may_begin_at_the_second_number() -> None:
+    rows = [
+        row(cost, of="any.cost-of-fillers", parameters={"fillers": fillers, "filler": "load"})
+        for fillers, cost in ((128, 100.0), (136, 200.0), (144, 200.0), (256, 200.0))
+    ]
+    (held,) = instruction_side(rows, PROBES)
+    assert held.value == 128
+
+
 def test_translations_end_in_the_middle_of_a_slow_rise() -> None:
     """A hash lets some sets overflow before all entries are used: 2,048 of the core whose makers state as many."""
     costs = {

@@ -141,8 +141,7 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
     errors = [_error(row, curve.least) for row in points]
     groups: list[list[Jump]] = []
     for step in jumps(levels, [max(error, MISFIT) for error in errors], MOST_STEPS):
-        last = groups[-1][-1].at if groups else -len(points)
-        if step.at == last + 1 or number(points[step.at], curve.axis) < ONE_RISE * number(points[last], curve.axis):
+        if groups and _is_near(points, groups[-1][-1].at, step.at, curve.axis):
             groups[-1].append(step)
         else:
             groups.append([step])
@@ -156,6 +155,10 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
         ends_at = group[0] if curve.fills_alike else _middle_of(group, levels[:end], errors, begin)
         rises.append(Rise(ends_at, height))
     return [rise for rise in rises if rise.height >= log(LEAST_RATIO)]
+
+
+def _is_near(points: Sequence[Row], last: int, at: int, axis: str) -> bool:
+    return at == last + 1 or number(points[at], axis) < ONE_RISE * number(points[last], axis)
 
 
 def _middle_of(group: Sequence[Jump], levels: Sequence[float], errors: Sequence[float], begin: int) -> Jump:
