@@ -147,7 +147,7 @@ def control_cost(done: Outcome) -> float:
 
 def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str, str, str]]) -> None:
     """Builds probes in a tree of their own, each with one line changed: (file under probes/, old text, new text)."""
-    for name in ("Makefile", "probes/probes.mk"):
+    for name in ("Makefile", "probes/probes.mk", "probes/libraries.toml"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")

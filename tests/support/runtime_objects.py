@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runtime's objects, compiled once for all trees that tests build: of 3 s that a small tree takes, 2 are theirs.
 
-They are lent with their times and with the command that made them, so that make compiles anew what has changed, and all
-of them where it asks for another compiler or flag. Those of an ABI that the checkout has not built are kept for the
-next test, in whatever process and run: tests build for 20 foreign CPUs."""
+They are lent with the command that made them and the digests of their sources, so that a build compiles anew what has
+changed, and all of them where it asks for another compiler or flag. Those of an ABI that the checkout has not built are
+kept for the next test, in whatever process and run: tests build for 20 foreign CPUs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _KEPT = ROOT / "build/tests/objects"
+_MADE_BY = ("command", "sources.json")
 
 
 def lend(tree: Path, abi: str, of: str = "") -> None:
@@ -61,9 +62,12 @@ def _newest(made: Path) -> float:
 
 def _is_whole(made: Path) -> bool:
     wanted = {f"{source.name}.o" for source in (ROOT / "probes/runtime").glob("*.c")}
-    return (made / "command").is_file() and wanted <= {path.name for path in (made / "runtime").glob("*.o")}
+    return all((made / name).is_file() for name in _MADE_BY) and wanted <= {
+        path.name for path in (made / "runtime").glob("*.o")
+    }
 
 
 def _copy(made: Path, to: Path) -> None:
     shutil.copytree(made / "runtime", to / "runtime", dirs_exist_ok=True)
-    shutil.copy2(made / "command", to)
+    for name in _MADE_BY:
+        shutil.copy2(made / name, to)
