@@ -101,9 +101,9 @@ def test_calls_that_wait_are_those_in_which_a_thread_is_switched_out(runner: Her
     made = counted(runner, "kernel", program, "pings_on_one", 500)
     switched = sum(call.switched for call in made.calls if call.name in ("read", "write"))
     assert 900 <= switched <= 1100
-    assert not any(
-        call.switched for call in counted(runner, "kernel", program, "clocks", 500).calls if call.count == 500
-    )
+    clocks = counted(runner, "kernel", program, "clocks", 500).calls
+    # Other programs may take the CPU inside of a call.
+    assert sum(call.switched for call in clocks if call.count == 500) < 50
 
 
 def test_a_question_that_was_asked_before_is_a_repeat(runner: Here, program: str) -> None:

@@ -17,7 +17,7 @@ from tollmeter.bill.items import Bill, Counts
 from tollmeter.bill.printed import blocks
 from tollmeter.library import places
 from tollmeter.model import Failure
-from tollmeter.report.tables import Table
+from tollmeter.report.blocks import Table
 from tollmeter.targets.local import serves_x32
 from tollmeter.targets.timer import Words
 from tollmeter.toolchain.abis import find

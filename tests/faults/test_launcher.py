@@ -117,10 +117,15 @@ def test_functions_that_bash_exports_are_timed(ready: Path, tmp_path: Path) -> N
     assert (tmp_path / "said").read_text() == "called\n"
 
 
+def _change(tree: Path) -> None:
+    with (tree / "probes/kernel/loop.c").open("a") as source:
+        source.write("\n")
+
+
 def test_a_changed_probe_is_built_once(ready: Path, own_abi_name: str) -> None:
     executable = ready / "build" / own_abi_name / "kernel.loop"
     before = executable.stat().st_mtime_ns
-    (ready / "probes/kernel/loop.c").touch()
+    _change(ready)
     first, second = start(ready, "--set-up"), start(ready, "--set-up")
     assert executable.stat().st_mtime_ns > before
     assert first.returncode == second.returncode == 0
@@ -188,7 +193,7 @@ def test_a_ctrl_c_in_the_build_is_one_word(ready: Path, own_abi: Abi) -> None:
 
 
 def test_starts_at_once_set_up_once(ready: Path) -> None:
-    (ready / "probes/kernel/loop.c").touch()
+    _change(ready)
     started = [
         subprocess.Popen([ready / "toll", "--set-up"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
@@ -215,7 +220,7 @@ def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path, own_abi_name:
     for words in (["list"], ["layout", "--abi", own_abi_name]):
         done = read_only(ready, *words)
         assert (done.returncode, done.stdout != "") == (0, True), done.stderr
-    (ready / f"build/{own_abi_name}/stamp").unlink()
+    (ready / f"build/{own_abi_name}/kernel.loop").unlink()
     done = read_only(ready, "run", "kernel.loop")
     assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
     assert len(done.stderr.splitlines()) == 1 and "cannot be written to" in done.stderr

@@ -9,9 +9,9 @@ import pytest
 from support.builders import metric, outcome, probe, quiet, row, sample
 from support.example_runs import empty, with_rows
 from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, Select, Suite
+from tollmeter.report.blocks import Table
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings
-from tollmeter.report.tables import Table
 from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
 
 LOOP = probe(metric("turn", means="control-loop"), name="any.loop")

@@ -15,7 +15,7 @@ from tollmeter.bill.crossings import CallCount, Crossings, Way, without_loader
 from tollmeter.bill.items import Bill, bill, counts
 from tollmeter.bill.printed import blocks
 from tollmeter.bill.savings import savings
-from tollmeter.report.tables import Table
+from tollmeter.report.blocks import Table
 
 CALIBRATION = Calibration(
     toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0,

@@ -34,10 +34,10 @@ from tollmeter.model import Results, Row, Unit
 from tollmeter.numbers.rows import row_key
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report import overlay
+from tollmeter.report.blocks import Table
 from tollmeter.report.ci_formats import annotated, as_markdown, cases
 from tollmeter.report.compared import attribution, blocks
 from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction
-from tollmeter.report.tables import Table
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME as JOURNAL
 

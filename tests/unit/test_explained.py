@@ -19,9 +19,9 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run
 from tollmeter.library.explaining import explained_probe, explained_rows
 from tollmeter.model import Failure
+from tollmeter.report.blocks import Listing
 from tollmeter.report.explained import probe_blocks, row_blocks
 from tollmeter.report.strips import SCALE, interval
-from tollmeter.report.tables import Listing
 from tollmeter.toolchain.build import probe_names
 from tollmeter.toolchain.probe_source import read_source
 

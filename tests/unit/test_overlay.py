@@ -15,9 +15,9 @@ from support import example_runs, vega_lite
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
+from tollmeter.report.blocks import Line
 from tollmeter.report.charts import Chart, charts, overlaid
 from tollmeter.report.numbers import DASH, quantity
-from tollmeter.report.tables import Line
 
 LABELS = ("A · one", "B · two")
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from tollmeter.model import Metric, Parameter, Point, Probe
+from tollmeter.report.blocks import Table
 from tollmeter.report.planned import planned
-from tollmeter.report.tables import Table
 
 PROBE = Probe(
     probe="memory.latency", question="q", revision=1,

@@ -16,11 +16,11 @@ from support.example_runs import empty, with_index, with_rows
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Outcome, Program, Published, Relative, Results, Row, RowOf, Select, State, Suite
 from tollmeter.numbers.rows import rows
+from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
-from tollmeter.report.tables import Table
 from tollmeter.studies.relatives import gains, relatives
 from tollmeter.studies.study import study
 

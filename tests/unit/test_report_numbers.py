@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollmeter.report import numbers
-from tollmeter.report.numbers import DASH, Figure
+from tollmeter.report.blocks import Figure
+from tollmeter.report.numbers import DASH
 
 TO_NS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
 TO_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

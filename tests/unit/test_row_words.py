@@ -77,7 +77,7 @@ def test_samples_stand_below_the_question_without_what_they_share(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", "LAST", LATENCY, "size=64KiB", "--raw"]) == 0
-    question, same, _blank, head, _, *lines = capsys.readouterr().out.rstrip().split("\n")
+    question, same, head, *lines = capsys.readouterr().out.rstrip().split("\n")
     assert question.endswith(open_run(run).probes[LATENCY].question)
     assert "size 65536" in same
     assert "size" not in head.split() and "body_n_ns" in head.split()

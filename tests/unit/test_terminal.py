@@ -15,11 +15,11 @@ from rich.console import Console
 from support import builders, example_runs
 from tollmeter.model import Published, Results, RowOf, Select, Suite
 from tollmeter.report import tables
+from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.markdown import of_blocks
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.numbers import cycles_of_toll
 from tollmeter.report.page import render as page
-from tollmeter.report.tables import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.terminal import study, summary
 from tollmeter.report.text_layout import print_blocks, table_lines
 from tollmeter.root import typed

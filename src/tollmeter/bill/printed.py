@@ -12,8 +12,8 @@ from tollmeter.bill.items import OF_32, Bill, Counts, label
 from tollmeter.bill.savings import Saving
 from tollmeter.experiment.precision import Estimate
 from tollmeter.report.bills import bill_table, count_table
+from tollmeter.report.blocks import Block
 from tollmeter.report.numbers import count, duration, percent, plain, time
-from tollmeter.report.tables import Block
 
 _WAYS = {
     "kernel": "counted and timed in the kernel (BPF)",

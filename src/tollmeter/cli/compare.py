@@ -211,9 +211,9 @@ def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
 
 def _gate_written(gated_runs: Gated, form: str) -> str:
     from tollmeter.report import gated as words
+    from tollmeter.report.blocks import heading
     from tollmeter.report.ci_formats import as_markdown
     from tollmeter.report.markdown import of_blocks
-    from tollmeter.report.tables import heading
 
     if form == "json":
         return words.document(gated_runs)

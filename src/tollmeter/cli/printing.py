@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from tollmeter.report.tables import Block
+    from tollmeter.report.blocks import Block
 
 STANDARD_OUTPUT = Path("-")
 """As a file to write."""
@@ -77,7 +77,7 @@ def _write_lines(lines: Iterable[Text]) -> None:
 
 
 def _lines(columns: TableColumns, width: int) -> list[Text]:
-    from tollmeter.report.tables import Column, Line, Table
+    from tollmeter.report.blocks import Column, Line, Table
     from tollmeter.report.text_layout import table_lines
 
     whole = columns.names[:1] if columns.whole is None else columns.whole

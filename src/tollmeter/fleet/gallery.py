@@ -14,15 +14,8 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.files import own_folder, write_whole
 from tollmeter.fleet.published import PublishedRun
 from tollmeter.model import Failure, Toll
-from tollmeter.report.numbers import (
-    Figure,
-    numbers_of,
-    of_level,
-    of_toll,
-    reading_of_level,
-    size,
-    size_of_level,
-)
+from tollmeter.report.blocks import Figure
+from tollmeter.report.numbers import numbers_of, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
 from tollmeter.numbers.readings import RATES
-from tollmeter.report.numbers import Figure, count, percent, quantity
+from tollmeter.report.blocks import Block, Column, Figure, Line, Table
+from tollmeter.report.numbers import count, percent, quantity
 from tollmeter.report.page import rendered
-from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.report.text_layout import clean
 
 MOST_ROWS = 12

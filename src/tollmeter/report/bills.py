@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tollmeter.model import Charge, Probe, Row
 from tollmeter.numbers.meanings import BILLED, meaning
-from tollmeter.report.numbers import Figure, count, percent, size, time
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.blocks import Column, Figure, Line, Table
+from tollmeter.report.numbers import count, percent, size, time
 from tollmeter.report.timed import COMMAND, IN_ALL, ITEM, TOLL
 
 OWN = "the program's own, the loader's, or unattributed"

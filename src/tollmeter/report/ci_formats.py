@@ -14,10 +14,10 @@ import msgspec
 
 from tollmeter.judgement.compare import Comparison
 from tollmeter.model import Machine, Record, RunInfo, Value
+from tollmeter.report.blocks import Table
 from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, full_name, ratio, verdict
 from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
-from tollmeter.report.tables import Table
 from tollmeter.report.text_layout import clean
 
 MOST_ANNOTATIONS = 10

@@ -21,6 +21,7 @@ from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
+from tollmeter.report.blocks import Block, Column, Line, Table
 from tollmeter.report.compared_rows import (
     SIGNS,
     Compared,
@@ -33,7 +34,6 @@ from tollmeter.report.compared_rows import (
     run_name,
 )
 from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size_of_level
-from tollmeter.report.tables import Block, Column, Line, Table
 
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600

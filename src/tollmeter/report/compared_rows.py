@@ -13,9 +13,9 @@ from tollmeter.model import Point, Results, Row, Value
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
+from tollmeter.report.blocks import Cell, Column, Figure, Line, Table
 from tollmeter.report.listing import value_in_words
-from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, quantity, size, size_of_level
-from tollmeter.report.tables import Cell, Column, Line, Table
+from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity, size, size_of_level
 
 SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)

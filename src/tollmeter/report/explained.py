@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from tollmeter.model import EventSource, Metric, Probe, Row
 from tollmeter.numbers.meanings import WORST
+from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
 from tollmeter.report.strips import SCALE, interval, place_of
-from tollmeter.report.tables import Block, Column, Line, Listing, Table, heading
 from tollmeter.root import typed
 
 MOST_INSTRUCTIONS, MOST_LINES = 40, 60

@@ -14,10 +14,10 @@ import msgspec
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.gate import Decided, Decision, Outcome
 from tollmeter.model import Opposed, Record
+from tollmeter.report.blocks import Block, Column, Line, Table
 from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.numbers import count, percent
-from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.report.timed import TIME
 
 FORMAT = 1

@@ -9,9 +9,9 @@ import msgspec
 
 from tollmeter.model import Results, Row
 from tollmeter.numbers.readings import RATES
+from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.numbers import of_row
-from tollmeter.report.tables import Column, Line, Table
 from tollmeter.report.text_layout import clean
 
 MOST_NAMED = 3

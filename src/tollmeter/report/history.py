@@ -14,9 +14,9 @@ from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, c
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
-from tollmeter.report.numbers import Figure, count, quantity
+from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Listing, Table, heading
+from tollmeter.report.numbers import count, quantity
 from tollmeter.report.numbers import cycles as cycles_text
-from tollmeter.report.tables import Block, Cell, Column, Line, Listing, Table, heading
 from tollmeter.report.text_layout import INDENT
 
 BLOCKS = "▁▂▃▄▅▆▇█"

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from tollmeter.model import Inference, Results
 from tollmeter.numbers.meanings import native, with_meaning
+from tollmeter.report.blocks import Cell, Column, Figure, Line, Table
 from tollmeter.report.microarchitecture import microarchitecture, published_size
-from tollmeter.report.numbers import Figure, count, of_row, plus_minus, size
-from tollmeter.report.tables import Cell, Column, Line, Table
+from tollmeter.report.numbers import count, of_row, plus_minus, size
 
 COSTS = {"mispredicted-branch": "mispredicted branch", "load-after-store": "load after store, {load}"}
 UNRESOLVED = "not resolved"

@@ -12,8 +12,9 @@ from tollmeter.inference.answers import middle, number
 from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Fall, Lengths, Modelled, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
-from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
-from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table
+from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
+from tollmeter.report.numbers import DASH, plain, quantity, size, time
+from tollmeter.report.tables import CLOCKS
 
 MOST_LENGTHS = 5
 SAME = 0.03

@@ -14,8 +14,9 @@ from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
+from tollmeter.report.blocks import Block, Column, Line, Table, heading
 from tollmeter.report.numbers import count, of_row, size
-from tollmeter.report.tables import Block, Column, Line, Table, gaps, heading
+from tollmeter.report.tables import gaps
 from tollmeter.root import typed
 
 MOST_ROWS = 40

@@ -15,10 +15,10 @@ from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
+from tollmeter.report.blocks import Cell, Column, Figure, Line, Table, without_column
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.numbers import (
     DASH,
-    Figure,
     count,
     of_row,
     percent,
@@ -30,7 +30,6 @@ from tollmeter.report.numbers import (
     writes,
 )
 from tollmeter.report.shown import best_known
-from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.studies.attempts import outcomes_of
 
@@ -224,7 +223,7 @@ def _titled(table: Table, title: str) -> Table:
     """Returns the table without columns that were not measured on this kind of core."""
     for place in range(len(table.columns) - 1, 0, -1):
         if all(str(line.cells[place]).strip() == DASH for line in table.rows):
-            table = tables.without_column(table, place)
+            table = without_column(table, place)
     first, *others = table.columns
     return replace(table, columns=(replace(first, name=title), *others))
 

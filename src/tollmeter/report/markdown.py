@@ -10,6 +10,7 @@ from math import inf
 
 from tollmeter.model import Results, Row
 from tollmeter.report import run_verdict, tables
+from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import by_probe
@@ -17,7 +18,6 @@ from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
 from tollmeter.report.study_view import study_blocks
-from tollmeter.report.tables import Block, Table, heading
 from tollmeter.report.text_layout import clean, parts
 from tollmeter.root import typed
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Index, Level, Row, State, Toll
 from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
+from tollmeter.report.blocks import Figure
 
 NON_TEMPORAL = "nt"
 """Of a mix: non-temporal stores alone."""
@@ -23,23 +24,6 @@ MINUS = "−"
 
 ODD_BYTES = 1 << 16
 LISTED_TOLL = "system call"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A number separate from its unit and its interval, for columns of their own."""
-
-    number: str
-    unit: str = ""
-    sure: str = ""
-
-    def __str__(self) -> str:
-        return " ".join(part for part in (self.number, self.unit, self.sure) if part)
-
-    @property
-    def bare(self) -> Figure:
-        """Returns the figure without its interval."""
-        return replace(self, sure="")
 
 
 NOTHING = Figure(DASH)

@@ -16,13 +16,13 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Failure, Results, Row, Toll
 from tollmeter.report import run_verdict, tables
+from tollmeter.report.blocks import Column, Figure, Line, Table
 from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
 from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
-from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
+from tollmeter.report.numbers import DASH, HEAPS, guess, of_toll, quantity
 from tollmeter.report.page import BESIDE_MEMORY, put, rendered
 from tollmeter.report.shown import best_known
-from tollmeter.report.tables import Column, Line, Table
 
 CANNOT_TELL = 4
 STATES = {

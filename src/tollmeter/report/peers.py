@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Index, Results, Toll
-from tollmeter.report.numbers import DASH, Figure, count, of_level, of_toll, quantity, reading_of_level
+from tollmeter.report.blocks import Column, Figure, Line, Table
+from tollmeter.report.numbers import DASH, count, of_level, of_toll, quantity, reading_of_level
 from tollmeter.report.shown import best_known
-from tollmeter.report.tables import Column, Line, Table
 
 
 class PeerNumber(NamedTuple):

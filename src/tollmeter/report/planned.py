@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tollmeter.model import Point, Probe, Value
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
+from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.numbers import size
-from tollmeter.report.tables import Column, Line, Table
 
 _MOST_VALUES = 4
 

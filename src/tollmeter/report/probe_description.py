@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tollmeter.model import Parameter, Probe
+from tollmeter.report.blocks import Block, Column, Line, Table
 from tollmeter.report.numbers import size
-from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.root import typed
 
 _SCALES = {"last-cache": "times the last cache", "cpus": "times the CPUs"}

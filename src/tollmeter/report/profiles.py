@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tollmeter.model import KERNEL, Profile, Share
 from tollmeter.numbers.units import in_words
+from tollmeter.report.blocks import Block, Column, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, count, plain
-from tollmeter.report.tables import Block, Column, Line, Table, heading
 from tollmeter.studies.choices import part_like
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tollmeter.model import PRECISION, Relative, Results, Suite
 from tollmeter.numbers.meanings import HERE
-from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
+from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, heading
+from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
-from tollmeter.report.tables import Block, Cell, Column, Line, Table, heading
 from tollmeter.studies.attribution import AttributedPart, Attribution
 from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
-from tollmeter.report.numbers import DASH, MINUS, Figure, plain, quantity, two_digits
-from tollmeter.report.tables import Block, Column, Line, Table
+from tollmeter.report.blocks import Block, Column, Figure, Line, Table
+from tollmeter.report.numbers import DASH, MINUS, plain, quantity, two_digits
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none

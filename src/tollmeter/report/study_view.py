@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tollmeter.model import Results, Suite
 from tollmeter.report import programs
+from tollmeter.report.blocks import Block, heading
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
-from tollmeter.report.tables import Block, heading
 from tollmeter.studies.attribution import Attribution, largest
 
 

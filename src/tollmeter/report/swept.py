@@ -15,10 +15,10 @@ from tollmeter.experiment.precision import Estimate
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.swept import SweptRun, ValueEffect, best, drift, effects, not_resolved_from
 from tollmeter.model import Record, Results
+from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
 from tollmeter.report.compared_rows import Compared, full_name, row_table
-from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, quantity
+from tollmeter.report.numbers import DASH, count, of_row, percent, quantity
 from tollmeter.report.strips import interval
-from tollmeter.report.tables import Block, Cell, Column, Line, Table
 from tollmeter.root import typed
 from tollmeter.store.sweeps import SweepState, SweepStep
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,10 @@ from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import MEMORY, OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.model import BEYOND, Evidence, Finding, Index, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
+from tollmeter.report.blocks import Column, Figure, Line, Table, without_column
 from tollmeter.report.microarchitecture import microarchitecture
 from tollmeter.report.numbers import (
     DASH,
-    Figure,
     about,
     count,
     cycles_of_level,
@@ -45,7 +44,6 @@ from tollmeter.report.numbers import (
 )
 from tollmeter.report.run_verdict import is_under_way
 
-Cell = Figure | str
 CLOCKS = {
     "hardware": "",
     "virtual": "virtual time",
@@ -59,67 +57,6 @@ SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
 UNASKED = "no size that surely lies there was asked for"
 PAGE = "report.html"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table. right: it holds numbers; spare: if the columns do not fit, the one with the highest value is
-    dropped first, and one with 0 stays; is_whole: its cells are never folded."""
-
-    name: str
-    right: bool = False
-    spare: int = 0
-    is_whole: bool = False
-
-
-@dataclass(frozen=True)
-class Line:
-    cells: tuple[Cell, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table. A Figure in a cell keeps number, unit and interval apart. own_title: replaces the first column's
-    name."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Line]
-    own_title: str = ""
-
-    @property
-    def title(self) -> str:
-        return self.own_title or self.columns[0].name
-
-    @cached_property
-    def sure(self) -> tuple[bool, ...]:
-        """Returns for each column whether some of its numbers have an interval."""
-        cells_by_column = zip(*(row.cells for row in self.rows), strict=True)
-        return tuple(any(isinstance(cell, Figure) and cell.sure for cell in cells) for cells in cells_by_column)
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Lines that are printed unchanged, such as code; without an indent they are headings."""
-
-    lines: Sequence[str]
-    indent: int = 0
-
-
-Block = str | Table | Listing
-"""A part of an answer: a sentence, a table, or a listing. A view is a sequence of blocks: `text_layout` prints it on a
-terminal, `markdown` as Markdown, and the macro `blocks` of page.html on a page."""
-
-
-def heading(text: str) -> Listing:
-    """Returns a heading, above a table or above sentences."""
-    return Listing((text,))
-
-
-def without_column(table: Table, gone: int) -> Table:
-    """Returns the table without one column, by its index."""
-    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
-    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
 def facts_of(machine: Machine) -> tuple[str, ...]:

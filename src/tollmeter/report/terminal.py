@@ -16,6 +16,7 @@ from rich.text import Text
 from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, run_verdict, tables
 from tollmeter.report.bills import bill_tables
+from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
@@ -24,7 +25,6 @@ from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
 from tollmeter.report.study_view import study_blocks
-from tollmeter.report.tables import Block, Table, heading
 from tollmeter.report.text_layout import (
     INDENT,
     clean,

@@ -14,8 +14,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.report.numbers import Figure
-from tollmeter.report.tables import Block, Listing, Table, without_column
+from tollmeter.report.blocks import Block, Figure, Listing, Table, without_column
 from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
-from tollmeter.report.numbers import DASH, Figure, time, without_idle_zeros
+from tollmeter.report.blocks import Column, Figure, Line, Table
+from tollmeter.report.numbers import DASH, time, without_idle_zeros
 from tollmeter.report.shown import best_known, own_groups
-from tollmeter.report.tables import Column, Line, Table, beside, brief, headline, per_ms, toll_table, was_contended
+from tollmeter.report.tables import beside, brief, headline, per_ms, toll_table, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 VULNERABILITY = "vulnerability_"

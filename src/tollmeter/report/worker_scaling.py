@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from tollmeter.model import Inference, Results, Row, Value
 from tollmeter.numbers.meanings import native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.units import in_words
+from tollmeter.report.blocks import Cell, Column, Line, Table
 from tollmeter.report.numbers import DASH, of_row, quantity, size
-from tollmeter.report.tables import Cell, Column, Line, Table
 
 
 def scaling_tables(results: Results) -> list[Table]:
