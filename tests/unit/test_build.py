@@ -218,6 +218,12 @@ def test_a_changed_source_of_the_runtime_is_in_the_executable_whatever_its_time(
     assert b"planted by a test" not in executable.read_bytes()
 
 
+def test_files_of_an_editor_build_nothing(tree: Path, own_abi: Abi) -> None:
+    for name in (".loop.c.swp", "loop.c~", "#loop.c#", ".#loop.c"):
+        (tree / "probes/kernel" / name).write_text("half of a line")
+    assert proven.known(tree, own_abi) == {"kernel.loop"}
+
+
 def test_times_alone_build_nothing(tree: Path, own_abi: Abi, own_compiler: str) -> None:
     """As a fresh checkout beside a kept build leaves them; of what is asked for next only that is compiled."""
     (tree / "probes/other").mkdir()

@@ -35,6 +35,7 @@ _JUDGES = ("build", "accepting", "proven")
 """The modules that decide how an executable is built and what it must be."""
 _RUNTIME = "probes/runtime/"
 _OWN_SUFFIXES = (".c", ".cc", ".S", ".mk")
+_READ_SUFFIXES = (*_OWN_SUFFIXES, ".h", ".ld")
 Entries = dict[str, dict[str, Any]]
 
 
@@ -143,14 +144,14 @@ def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
 
 
 def _paths(root: Path) -> list[str]:
-    """Returns the files that a build reads, relative to the root."""
+    """Returns the files that a build reads, relative to the root: without those that editors keep beside them."""
     below = (
-        f"{folder}/{name}"
+        f"{folder}/{name}".removeprefix(f"{root}/")
         for folder, _, names in os.walk(root / "probes")
         for name in names
-        if folder != f"{root}/probes"
+        if name.endswith(_READ_SUFFIXES) and not name.startswith(".")
     )
-    return ["Makefile", "probes/probes.mk", *sorted(path.removeprefix(f"{root}/") for path in below)]
+    return ["Makefile", *sorted(below)]
 
 
 def _owner(path: str) -> str:
