@@ -144,7 +144,7 @@ def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
 
 
 def _paths(root: Path) -> list[str]:
-    """Returns the files that a build reads, relative to the root: without those that editors keep beside them."""
+    """Returns the files that a build reads, relative to the root: without backup and swap files of editors."""
     below = (
         f"{folder}/{name}".removeprefix(f"{root}/")
         for folder, _, names in os.walk(root / "probes")
