@@ -694,7 +694,7 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
 
 
 def _apart(_: Recorded, timed: TimedVisits) -> Places:
-    """Of visits with several samples: another workload does not lengthen all loops in the middle and none at the ends."""
+    """Of visits with several samples: another workload lengthens no loops in the middle alone."""
     between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
     known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_EQUAL)
     least, most = np.minimum(between, beside), np.maximum(between, beside)
