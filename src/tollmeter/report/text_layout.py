@@ -59,6 +59,8 @@ LEAST_LABEL = 12
 
 def clean(text: str) -> str:
     """Returns text in which control characters, including escape sequences, are replaced by a visible mark."""
+    if text.isprintable():
+        return text
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
@@ -119,7 +121,7 @@ def print_table(table: Table, console: Console) -> None:
 def table_lines(table: Table, width: int) -> list[Text]:
     """Returns columns three blanks apart, or fewer in a narrow terminal. If that is too wide, columns are dropped by
     their `spare` value, highest first, and columns of words are wrapped. A number is never broken."""
-    while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
+    while any(column.spare for column in table.columns) and _least_width(table, width * 2 // 5) > width:
         table = without_column(table, max(range(len(table.columns)), key=lambda place: table.columns[place].spare))
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
