@@ -144,14 +144,15 @@ def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
 
 
 def _paths(root: Path) -> list[str]:
-    """Returns the files that a build reads, relative to the root: without backup and swap files of editors."""
+    """Returns the files that a build reads, relative to the root: without backup and swap files of editors, and without
+    the skeleton of a probe."""
     below = (
         f"{folder}/{name}".removeprefix(f"{root}/")
         for folder, _, names in os.walk(root / "probes")
         for name in names
-        if name.endswith(_READ_SUFFIXES) and not name.startswith(".")
+        if folder != f"{root}/probes" and name.endswith(_READ_SUFFIXES) and not name.startswith(".")
     )
-    return ["Makefile", *sorted(below)]
+    return ["Makefile", "probes/probes.mk", *sorted(below)]
 
 
 def _owner(path: str) -> str:
