@@ -18,6 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.recorded_runs import run_folders
+
 from tollmeter.experiment.precision import Array, hodges_lehmann, quantiles_of, shamos_sd
 from tollmeter.library.derive import learned, open_run
 from tollmeter.numbers.row_of import PointReadings
@@ -105,7 +109,7 @@ def main() -> None:
         return
     every = list[Series]()
     for folder in map(Path, sys.argv[1:]):
-        runs = [uncontended_series(path.parent) for path in sorted(folder.glob("*/run.toml"))]
+        runs = [uncontended_series(path) for path in run_folders(folder)]
         every += [series for run in runs for series, _ in run.values()]
         print(f"{folder.name}, {len(runs)} runs         rows  median  90 in 100  robust SD  SD of visits")
         for name, (state, of_visits) in ESTIMATORS.items():

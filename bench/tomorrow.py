@@ -31,6 +31,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.recorded_runs import run_folders
+
 import tollmeter
 from tollmeter.experiment.precision import shamos_sd
 from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
@@ -162,10 +166,6 @@ def usual(folders: Sequence[Path]) -> None:
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):
         print(f'    "{probe}": {sd:.4f},')
-
-
-def run_folders(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob("*/run.toml"))
 
 
 def in_turns(path: Path) -> None:
