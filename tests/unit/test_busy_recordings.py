@@ -9,6 +9,7 @@ import shutil
 from math import log
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -38,6 +39,11 @@ def timed(runs: list[tollmeter.Run]) -> list[Change]:
         change for change in changes
         if is_time(change.old.unit) and has_interval(change.old) and has_interval(change.new)
     ]  # fmt: skip
+
+
+def test_an_index_that_is_read_back_prints_the_same(runs: list[tollmeter.Run]) -> None:
+    for run in runs:
+        assert msgspec.json.encode(tollmeter.open(run.folder).index) == msgspec.json.encode(run.index)
 
 
 def test_uncontended_costs_agree_and_mixed_ones_say_how_little_they_do(runs: list[tollmeter.Run]) -> None:

@@ -90,7 +90,9 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
     slower = np.exp(nearest_rising([-np.log(middle(row)) for row in from_here]))
     slower /= float(np.median([1 / middle(row) for row in own]))
     last, first = np.flatnonzero(slower <= SAME_RATE), np.flatnonzero(slower >= OTHER_RATE)
-    return (size_of(from_here[last[-1]]), size_of(from_here[first[0]])) if len(last) and len(first) else None
+    if not len(last) or not len(first):
+        return None
+    return float(size_of(from_here[last[-1]])), float(size_of(from_here[first[0]]))
 
 
 # ---- capacity --------------------------------------------------------------------------------------------------------
