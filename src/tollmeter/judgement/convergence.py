@@ -90,8 +90,7 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
         needed = inf  # the cost on an uncontended core may have another limit
     if by_scatter:
         return max(visits + 1, min(visits / seen * needed, uncontended))
-    enough = LEAST_FOR_SCATTER if uncontended == inf else MOST_FOR_UNCONTENDED
-    if limited and seen >= enough and is_of_runs(half, head.scatter.runs_sd):
+    if limited and is_of_runs(half, head.scatter.runs_sd) and (uncontended == inf or seen >= MOST_FOR_UNCONTENDED):
         return visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
@@ -106,8 +105,7 @@ def _visits_for_gauge(visits: int, row: Row, known: Known, *, by_scatter: bool) 
     if not is_limited(known.precision, runs_sd):
         return visits + LEAST_VISITS
     half = log(row.high / row.low) / 2 if row.low and row.high else inf
-    is_enough = visits >= LEAST_FOR_SCATTER and is_of_runs(half, runs_sd)
-    return inf if by_scatter else visits + (0 if is_enough else LEAST_VISITS)
+    return inf if by_scatter else visits + (0 if is_of_runs(half, runs_sd) else LEAST_VISITS)
 
 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
