@@ -177,6 +177,14 @@ def test_one_disturbed_point_does_not_press_the_others_flat() -> None:
         if "domain" in e.get("y", {}).get("scale", {})
     ]
     assert domains and all(low >= 0.1 and high <= 1000 for low, high in domains)
+    whole = by_name(example_runs.healthy, ("x86_64",))["latency"]
+    assert parts_of_lines(made["latency"]) == 2 * parts_of_lines(whole) > 0, "no line crosses the point"
+
+
+def parts_of_lines(chart: Chart) -> int:
+    """Of the lines as drawn: a line that is interrupted has several."""
+    drawing = vl_convert.vegalite_to_svg(with_source(chart, ""))
+    return sum(tag.count("M") for tag in re.findall(r'roledescription="line mark"[^>]* d="([^"]*)"', drawing))
 
 
 def test_too_few_offsets_for_a_square_make_dots() -> None:

@@ -253,8 +253,9 @@ def curve_layers(x: Spec, y: Spec, tips: Sequence[Spec], by: Spec, *, dense: boo
     """Returns layers of interval, line, points, and invisible targets that make the points easy to touch. dense: points
     are so close that their intervals form one band.
 
-    A series selected in the legend is highlighted, and the others fade. A line of dense points omits points with two
-    modes, since it would pass through values that were not measured."""
+    A series selected in the legend is highlighted, and the others fade. A line of dense points ends at a point with two
+    modes or a wide interval, and begins again after it: across such points it would pass through values that were not
+    measured."""
     params = [{"name": f"alone_{field}", "select": {"type": "point", "fields": [field]}, "bind": "legend"}
               for field in by["alone"]]  # fmt: skip
     alone = [{"param": param["name"]} for param in params]
@@ -266,7 +267,8 @@ def curve_layers(x: Spec, y: Spec, tips: Sequence[Spec], by: Spec, *, dense: boo
     along = {"order": quantitative(joined_by)} if joined_by else {}
     line = {**of_series, "y": y, "color": by["color"], "strokeDash": by["strokeDash"], "opacity": faded, **along}
     dots = {**of_series, "y": y, "color": by["color"], "shape": by["shape"], "opacity": faded}
-    firm = [{"filter": "datum.firm"}] if dense else []
+    field = y["field"]
+    firm = [{"calculate": f"datum.firm ? datum.{field} : null", "as": field}] if dense else []
     kind, style = ("area", "interval") if dense else ("rule", "whisker")
     # The layer that a legend chooses from has what that legend explains (colour and dash here, shape there), and comes
     # first: Vega-Lite takes a legend's manners from the first it meets.
