@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.fake_probes import tree
-from tollmeter.catalog import check_unchanged, load, read_suite, suites, unknown
+from tollmeter.catalog import Suites, check_unchanged, load, read_suite, unknown
 from tollmeter.model import Failure, Select
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +112,7 @@ def sources() -> set[str]:
     return {f"{path.parent.name}.{path.stem}" for path in found if path.parent.name != "runtime"}
 
 
-@pytest.mark.parametrize("suite", suites(ROOT / "suites").values(), ids=lambda suite: suite.name)
+@pytest.mark.parametrize("suite", Suites(ROOT / "suites").values(), ids=lambda suite: suite.name)
 def test_every_selection_of_our_suites_finds_a_probe(suite: object) -> None:
     from fnmatch import filter as matching
 
@@ -124,8 +124,18 @@ def test_every_selection_of_our_suites_finds_a_probe(suite: object) -> None:
         assert matching(sorted(sources()), pattern), pattern
 
 
+def test_a_suite_is_read_when_it_is_looked_up(tmp_path: Path) -> None:
+    """A file of another suite that cannot be read stops no run."""
+    (tmp_path / "good.toml").write_text('question = "?"\nselect = [{ probe = "any" }]\n')
+    (tmp_path / "bad.toml").write_text("colour = 1\n")
+    found = Suites(tmp_path)
+    assert [*found] == ["bad", "good"] and "bad" in found and found["good"].question == "?"
+    with pytest.raises(Failure, match="bad"):
+        found["bad"]
+
+
 def test_every_study_is_there_with_its_claims() -> None:
-    ours = suites(ROOT / "suites")
+    ours = Suites(ROOT / "suites")
     studies = {name for name, suite in ours.items() if suite.source}
     assert studies == {"eabi-2007", "x32-2013", "rtems-2005", "speed-limits-2013", "cortex-a9-2009"}
     for name in studies:

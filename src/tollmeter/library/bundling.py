@@ -80,9 +80,9 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
     Raises Failure: 2 for an unknown name or a suite that needs the host, 5 if an ABI cannot be built."""
     known = find(places.ROOT).abis
     abis = names(asked.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
-    wanted = asking(asked.words, places.suites(), places.sources())
-    catalog = places.made_ready(abis, [], wanted)
-    suite = _portable(suite_of_words(asked.words, places.suites(), catalog))
+    suites = places.suites()
+    catalog = places.made_ready(abis, [], asking(asked.words, suites, places.sources()))
+    suite = _portable(suite_of_words(asked.words, suites, catalog))
     budget_s = seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
     files = {
         "plan": plan_text(suite, catalog, abis, budget_s, _precision(asked)).encode(),

@@ -54,7 +54,7 @@ _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 NOTHING_RAN = 6
 
 
-def _runs() -> Path:
+def runs_folder() -> Path:
     """The checkout's own runs folder, or the user's if the checkout cannot be written, or does not exist."""
     shared = ROOT / "runs"
     if root.IS_CHECKOUT and root.may_write(shared):
@@ -62,7 +62,7 @@ def _runs() -> Path:
     return root.user_folder("XDG_DATA_HOME", ".local/share") / "runs"
 
 
-RUNS = _runs()
+RUNS = runs_folder()
 
 
 def sources() -> dict[str, tuple[str, ...]]:
@@ -312,8 +312,8 @@ def opened(names: Iterable[str]) -> dict[str, Target]:
     return targets
 
 
-def suites() -> dict[str, Suite]:
-    return catalog.suites(SUITES)
+def suites() -> Mapping[str, Suite]:
+    return catalog.Suites(SUITES)
 
 
 def new_folder(suite: str) -> Path:

@@ -88,12 +88,13 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     spent_s = spent_once_s()
+    suites = places.suites()
     if may_install:
         trust(options.trust)
-        check_trusted_suites(options.words, places.suites())
-    wanted = asking(options.words, places.suites(), places.sources(), options.against)
+        check_trusted_suites(options.words, suites)
+    wanted = asking(options.words, suites, places.sources(), options.against)
     catalog = places.made_ready(abis, targets, wanted, may_install)
-    suite = suite_of_words(options.words, places.suites(), catalog)
+    suite = suite_of_words(options.words, suites, catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
     built_s = spent_once_s() - spent_s
     until_s = options.began + built_s + for_measuring(budget_of(options, suite))

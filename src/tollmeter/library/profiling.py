@@ -281,8 +281,9 @@ def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tup
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
     """Returns the points of the words, or typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
-    catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
-    suite = suite_of_words(words, places.suites(), catalog)
+    suites = places.suites()
+    catalog = places.made_ready(abis, targets, asking(words, suites, places.sources()))
+    suite = suite_of_words(words, suites, catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_abis(catalog, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], abis)

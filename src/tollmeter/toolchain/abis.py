@@ -13,6 +13,7 @@ import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -78,9 +79,10 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
-    for path in (path for folder in folders(root) for path in sorted(folder.glob("*.toml"))):
-        name = path.stem
-        if _is_foreign(path, root) and name not in asked:
+    searched = folders(root)
+    for path in (path for folder in searched for path in sorted(folder.glob("*.toml"))):
+        name, is_foreign = path.stem, path.parent not in searched[:2]
+        if is_foreign and name not in asked:
             continue
         if name in seen:
             refused[name] = f"{name}.toml stands in {seen[name]} and in {path.parent}: rename one of them"
@@ -89,7 +91,7 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
         seen[name] = path.parent
         try:
             abi = read_abi(path)
-            if _is_foreign(path, root) and (complaint := untrusted(path)):
+            if is_foreign and (complaint := untrusted(path)):
                 raise Failure(complaint)
             abis[name] = abi
         except Failure as failure:
@@ -97,30 +99,32 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
     return AbiFiles(abis, refused)
 
 
-def _is_foreign(path: Path, root: Path) -> bool:
-    return path.parent not in folders(root)[:2]
-
-
 def read_abi(path: Path) -> Abi:
     """Returns one ABI file. Raises Failure with a sentence for invalid content."""
     if not _NAME.fullmatch(path.stem):
         raise Failure(f"{path.name!r} is not a valid ABI name: use letters, digits and . _ + -")
     try:
-        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
-        abi = msgspec.convert({**table, "name": path.stem}, Abi)
+        return _abi_of(path.name, read_regular(path, _MOST_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{path.name} is not a valid ABI file: {clean(str(error))[:200]}") from error
+
+
+@cache
+def _abi_of(file: str, content: bytes) -> Abi:
+    """Returns the ABI of a file's content. Cached, since a command reads all files up to six times. Raises Failure, or
+    ValueError for content that is no table of an ABI."""
+    abi = msgspec.convert({**clean(tomllib.loads(content.decode())), "name": Path(file).stem}, Abi)
     if complaint := _complaint_of_elf(abi):
-        raise Failure(f"{path.name}: {complaint}")
+        raise Failure(f"{file}: {complaint}")
     # make hands words to a shell, and apt-get takes a name that begins with a dash for an option.
     compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
     for word in chain(*compilers, abi.compiler_cxx, abi.flags):
         if not _WORD.fullmatch(word):
             fitting = "a compiler or flag has letters, digits, . _ / , = + : @ -"
-            raise Failure(f"{path.name}: {word!r} is not a valid word of a command; {fitting}")
+            raise Failure(f"{file}: {word!r} is not a valid word of a command; {fitting}")
     for package in abi.packages:
         if not _PACKAGE.fullmatch(package):
-            raise Failure(f"{path.name}: {package!r} is not a valid Debian package name")
+            raise Failure(f"{file}: {package!r} is not a valid Debian package name")
     return abi
 
 
@@ -158,7 +162,8 @@ def survey(root: Path, machine: str) -> list[Standing]:
     known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
-    foreign = {path.stem for path in Path("abis").resolve().glob("*.toml") if _is_foreign(path, root)}
+    here = Path("abis").resolve()
+    foreign = {path.stem for path in here.glob("*.toml")} if here not in folders(root)[:2] else set()
     standings += [
         Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known.abis}
     ]
