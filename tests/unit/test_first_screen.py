@@ -305,7 +305,7 @@ def test_a_row_of_two_states_is_two_numbers() -> None:
 
 def finding(name: str) -> Finding:
     return Finding(
-        name=name, severity="note", claim="c", evidence=(example_runs._findings()[0].evidence[0],), remedy="r"
+        name=name, severity="note", claim="c", evidence=example_runs.small().index.findings[0].evidence[:1], remedy="r"
     )
 
 

@@ -43,7 +43,7 @@ def test_no_line_is_wider_than_the_terminal_or_a_hundred(make: Callable[[], Resu
 
 
 def test_numbers_stand_below_each_other() -> None:
-    lines = [line for line in printed(example_runs.healthy(), 100).splitlines() if re.match(r"  (L\dd?|memory) ", line)]
+    lines = [line for line in printed(example_runs.small(), 100).splitlines() if re.match(r"  (L\dd?|memory) ", line)]
     assert len(lines) == 4
     ends = {re.search(r"[\d.]+ ns", line).end() for line in lines}  # type: ignore[union-attr]
     assert len(ends) == 1
@@ -51,7 +51,7 @@ def test_numbers_stand_below_each_other() -> None:
 
 
 def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     text = printed(results, 100)
     paid = [toll for toll in results.index.tolls if toll.value]
     assert paid
@@ -64,7 +64,7 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
 def test_a_suite_with_groups_has_a_table_of_tolls_for_each_in_its_order() -> None:
     selects = (Select(probe="kernel.switch", group="scheduling"), Select(probe="kernel.*", group="the rest"))
     suite = Suite(name="kernel", question="?", select=selects)
-    text = printed(msgspec.structs.replace(example_runs.healthy(), suite=suite), 100, whole=False)
+    text = printed(msgspec.structs.replace(example_runs.small(), suite=suite), 100, whole=False)
     first, rest = text.index("Scheduling"), text.index("The rest")
     assert first < text.index("switch between 2 processes") < rest < text.rindex("system call ")
 
@@ -72,7 +72,7 @@ def test_a_suite_with_groups_has_a_table_of_tolls_for_each_in_its_order() -> Non
 def test_mitigations_stand_below_the_group_of_the_entry_that_pays_for_them() -> None:
     """Those alone that this CPU needs; a suite without groups has its own first screen."""
     facts = {"vulnerability_spectre_v2": "Mitigation: Retpolines", "vulnerability_mds": "Not affected"}
-    results = example_runs.healthy()
+    results = example_runs.small()
     results = example_runs.with_index(results, machine=msgspec.structs.replace(results.index.machine, facts=facts))
     suite = Suite(name="kernel", question="?", select=(Select(probe="kernel.enter*", group="entry"),))
     grouped = msgspec.structs.replace(results, suite=suite)
@@ -84,7 +84,7 @@ def test_mitigations_stand_below_the_group_of_the_entry_that_pays_for_them() -> 
 
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     told = example_runs.with_entry(results, status="interrupted", reason="the budget ended it", median=None)
     line = next(line for line in tables.toll_table(told).rows if line.cells[0] == "system call")  # type: ignore[union-attr]
     assert (line.cells[1], line.note) == ("–", "no number: the budget ended it")
@@ -97,7 +97,7 @@ def _without_hypervisor(results: Results) -> Results:
 
 
 def test_what_disagrees_is_marked_without_colour() -> None:
-    bare = _without_hypervisor(example_runs.healthy())
+    bare = _without_hypervisor(example_runs.small())
     lines = {line.split()[0]: line for line in printed(bare, 100).splitlines() if re.match(r"  L\d", line)}
     assert ["≠" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(bare, 100, colour=True))
@@ -105,7 +105,7 @@ def test_what_disagrees_is_marked_without_colour() -> None:
 
 
 def test_a_size_of_too_few_visits_does_not_disagree() -> None:
-    bare = _without_hypervisor(example_runs.healthy())
+    bare = _without_hypervisor(example_runs.small())
     few = tuple(msgspec.structs.replace(level, few_samples=8) for level in bare.index.hierarchy)
     text = printed(example_runs.with_index(bare, hierarchy=few), 100)
     assert re.search(r"  L3 +~ \d", text) and "≠" not in text
@@ -113,8 +113,7 @@ def test_a_size_of_too_few_visits_does_not_disagree() -> None:
 
 def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() -> None:
     guest, bare = (
-        tables.memory_table(results)
-        for results in (example_runs.healthy(), _without_hypervisor(example_runs.healthy()))
+        tables.memory_table(results) for results in (example_runs.small(), _without_hypervisor(example_runs.small()))
     )
     assert guest and bare
     assert "" not in [column.name for column in guest.columns]
@@ -122,7 +121,7 @@ def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() 
 
 
 def test_a_cache_that_the_system_reports_and_no_size_shows_is_named() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     without = tuple(level for level in results.index.hierarchy if level.level != "L3")
     table = tables.memory_table(example_runs.with_index(results, hierarchy=without))
     assert table and [line.cells[0] for line in table.rows] == ["L1d", "L2", "L3", "memory"]
@@ -133,14 +132,14 @@ def test_a_cache_that_the_system_reports_and_no_size_shows_is_named() -> None:
 
 def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
     left = "at least 5.2 MiB of it is available to this machine now; CPUs outside it may use the rest"
-    guest = printed(example_runs.healthy(), 100)
+    guest = printed(example_runs.small(), 100)
     assert left in guest and "≠" not in guest
-    assert left not in printed(_without_hypervisor(example_runs.healthy()), 100)
+    assert left not in printed(_without_hypervisor(example_runs.small()), 100)
 
 
 def test_a_level_that_the_system_does_not_report_may_be_the_shared_cache_in_a_guest() -> None:
     """Two of five runs of a guest had an L4 of 32 to 345 MiB, where the host has an L3 of 480 MiB."""
-    results = example_runs.healthy()
+    results = example_runs.small()
     *caches, last, memory = results.index.hierarchy
     fourth = msgspec.structs.replace(last, level="L4", os_size_bytes=None, not_apart_from="")
     levels = (*caches, last, fourth, memory)
@@ -156,13 +155,13 @@ def test_a_level_that_the_system_does_not_report_may_be_the_shared_cache_in_a_gu
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_label_that_does_not_fit_is_wrapped_and_not_cut(width: int) -> None:
-    words = " ".join(printed(example_runs.healthy(), width).split())
+    words = " ".join(printed(example_runs.small(), width).split())
     for word in ["ask", "an", "object", "over", "shared", "memory,", "two", "CPUs"]:
         assert word in words
 
 
 def test_findings_come_gravest_first_with_their_remedy() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     found = list(reversed(results.index.findings))
     told = example_runs.with_index(results, findings=tuple(found))
     text = printed(told, 100)
@@ -188,7 +187,7 @@ def test_markup_and_escape_sequences_in_names_stay_words(width: int) -> None:
 
 
 def test_markdown_says_the_same_and_nothing_in_it_is_markup() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     text = markdown(results)
     for toll in results.index.tolls:
         assert toll.toll in text

@@ -59,9 +59,7 @@ def releases(costs: Sequence[float]) -> list[Row]:
 
 
 def of_run(several: Sequence[Row]) -> Results:
-    results = with_rows(empty(), several)
-    results.probes.update(PROBES)
-    return derived(results)
+    return derived(msgspec.structs.replace(with_rows(empty(), several), probes=PROBES))
 
 
 def inferred(several: Sequence[Row], cpus: int = 4) -> dict[tuple[str, object], Inference]:
