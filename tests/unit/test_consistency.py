@@ -5,9 +5,11 @@ has no numbers. An honest journal has none."""
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import lzma
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,20 +31,32 @@ Stream = list[dict[str, Any]]
 Plant = Callable[[list[Stream]], object]
 
 
-def opened(folder: Path, name: str, plant: Plant = lambda _: None) -> Results:
+@functools.cache
+def _recorded(name: str) -> bytes:
+    """The records of each stream as JSON, without numbers and checksums. Parsed for each plant, which changes them."""
+    with tempfile.TemporaryDirectory() as folder, lzma.open(RECORDED / name / "journal.jsonl.xz") as packed:
+        (Path(folder) / NAME).write_bytes(packed.read())
+        told = [[json.loads(line.text) for line in stream.lines] for stream in streams(Path(folder))]
+    return msgspec.json.encode([[{key: one[key] for key in one if key not in ("n", "c")} for one in stream]
+                                for stream in told])  # fmt: skip
+
+
+def write(folder: Path, plant: Plant = lambda _: None, name: str = "01") -> Path:
+    """Writes a recorded run with what is planted into it, sealed anew."""
     shutil.copy(RECORDED / name / "run.toml", folder)
-    with lzma.open(RECORDED / name / "journal.jsonl.xz") as packed:
-        (folder / NAME).write_bytes(packed.read())
-    told = [[json.loads(line.text) for line in stream.lines] for stream in streams(folder)]
+    told = msgspec.json.decode(_recorded(name))
     plant(told)
-    bare = ([{key: value for key, value in record.items() if key not in "nc"} for record in one] for one in told)
-    (folder / NAME).write_bytes(b"".join(seal(records[:-1]) if records[-1]["k"] == "end" else b"" for records in bare))
-    return open_run(folder)
+    (folder / NAME).write_bytes(b"".join(seal(one[:-1]) if one[-1]["k"] == "end" else b"" for one in told))
+    return folder
+
+
+def opened(folder: Path, plant: Plant = lambda _: None, name: str = "01") -> Results:
+    return open_run(write(folder, plant, name))
 
 
 @pytest.mark.parametrize("name", [*sorted(path.name for path in RECORDED.iterdir()), "../counted"])
 def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> None:
-    assert opened(tmp_path, name).index.run.contradictions == ()
+    assert opened(tmp_path, name=name).index.run.contradictions == ()
 
 
 @pytest.mark.parametrize(("has_chosen", "rules"), [(True, 0), (False, 1)])
@@ -59,7 +73,7 @@ def test_work_differs_with_what_a_visit_chose(tmp_path: Path, has_chosen: bool, 
                 visit[0]["chosen"] = {name: choices[visit[0] is own]}
         own["work"] |= {"bytes": 4096.0, "bus_bytes": 8192.0}
 
-    assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
+    assert len(opened(tmp_path, plant).index.run.contradictions) == rules
 
 
 @pytest.mark.parametrize(("waited_ns", "sample", "rules"), [(10**6, 6, 0), (0, 6, 1), (10**6, 7, 1), (10**6, 2, 1)])
@@ -71,7 +85,7 @@ def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int,
         [*of("witness", stream)][sample]["width_before_hz"] += 1000
         stream.insert(-1, {"k": "aside", "waited_ns": waited_ns})
 
-    assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
+    assert len(opened(tmp_path, plant).index.run.contradictions) == rules
 
 
 def test_an_older_runtime_reads_its_core_twice_between_two_samples(tmp_path: Path) -> None:
@@ -80,7 +94,7 @@ def test_an_older_runtime_reads_its_core_twice_between_two_samples(tmp_path: Pat
             del witness["width_between_hz"]
             witness["width_before_hz"] += 1000
 
-    assert opened(tmp_path, "01", plant).index.run.contradictions == ()
+    assert opened(tmp_path, plant).index.run.contradictions == ()
 
 
 @pytest.mark.parametrize(("every", "word"), [(0, "quiet"), (20, "busy")])
@@ -95,7 +109,7 @@ def test_a_run_is_not_called_quiet_in_which_a_finding_names_a_disturbance(
         for stream in visits(told)[::every] if every else ():
             [*of("witness", stream)][3]["steal_ticks"] += 1
 
-    index = opened(tmp_path, "01", plant).index
+    index = opened(tmp_path, plant).index
     assert index.run.verdict == word
     assert [finding.name for finding in index.findings] == ["machine.time_is_stolen"] * bool(every)
 
@@ -109,7 +123,7 @@ def test_a_row_in_half_of_its_time_has_no_number(tmp_path: Path, factor: float, 
             if stream[0]["probe"] == "kernel.enter_syscall":
                 scaled(factor, place)(told)
 
-    rows = opened(tmp_path, "01", plant).index.rows
+    rows = opened(tmp_path, plant).index.rows
     assert {row.status for row in rows if row.probe == "kernel.enter_syscall"} == {status}
 
 
@@ -620,7 +634,7 @@ SOUND: dict[str, Plant] = {
 
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_run_contradicts_nothing(tmp_path: Path, name: str) -> None:
-    assert opened(tmp_path, "01", SOUND[name]).index.run.contradictions == ()
+    assert opened(tmp_path, SOUND[name]).index.run.contradictions == ()
 
 
 def faults_in_long_batches(told: list[Stream]) -> None:
@@ -631,9 +645,7 @@ def faults_in_long_batches(told: list[Stream]) -> None:
 
 @pytest.mark.parametrize("plant", [faults_for_several, faults_in_long_batches, disturbed_in_short_batches])
 def test_a_noisy_visit_keeps_its_numbers(tmp_path: Path, plant: Plant) -> None:
-    assert not [
-        visit.reason for visit in opened(tmp_path, "01", plant).outcomes if "contradicts" in (visit.reason or "")
-    ]
+    assert not [visit.reason for visit in opened(tmp_path, plant).outcomes if "contradicts" in (visit.reason or "")]
 
 
 # ---- what is not ----------------------------------------------------------------------------------------------------
@@ -1042,7 +1054,7 @@ def is_withheld(visit: Outcome) -> bool:
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_contradiction_is_named_and_has_no_number(tmp_path: Path, name: str) -> None:
     plant, expected = PLANTS[name]
-    results = opened(tmp_path, "01", plant)
+    results = opened(tmp_path, plant)
     run = results.index.run
     assert any(expected in sentence for sentence in run.contradictions), run.contradictions
     assert run.verdict == "unknown" and "contradicts itself" in verdict(results)
@@ -1056,7 +1068,7 @@ def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
     """Of one visit: a neighbour may have done it, and it contradicts no run."""
     exchanged = in_one("sample", of_probe("kernel.function_call"),
                        lambda at, record: record.update(body=record["body"][:: -1 if at % 3 else 1]))  # fmt: skip
-    results = opened(tmp_path, "01", exchanged)
+    results = opened(tmp_path, exchanged)
     assert len([visit for visit in results.outcomes if "takes longer" in (visit.reason or "")]) == 1
 
 
@@ -1095,7 +1107,7 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
 @pytest.mark.parametrize("name", WITHHELD)
 def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path, name: str) -> None:
     plant, expected = WITHHELD[name]
-    withheld = [visit for visit in opened(tmp_path, "01", plant).outcomes if is_withheld(visit)]
+    withheld = [visit for visit in opened(tmp_path, plant).outcomes if is_withheld(visit)]
     assert len(withheld) == 1 and expected in (withheld[0].reason or "")
     assert (withheld[0].reason or "").startswith("disturbed: "), "an honest run has such visits"
 
@@ -1108,7 +1120,7 @@ def test_a_point_of_which_a_third_contradicts_has_no_number(tmp_path: Path, brok
         for place in point[:broken]:
             scaled(0.02, place)(told)
 
-    results = opened(tmp_path, "01", plant)
+    results = opened(tmp_path, plant)
     disturbed = [visit for visit in results.outcomes if "as was requested" in (visit.reason or "")]
     assert len(disturbed) == (1 if status == "ok" else 4)
     assert {row.status for row in results.index.rows if row.probe == "kernel.enter_syscall"} == {status}
@@ -1124,7 +1136,7 @@ def test_a_bundle_may_find_the_length_of_the_first_of_two_visits_anew(tmp_path: 
         for record in of("sample", first):
             record.update(iterations=2 * record["iterations"])
 
-    seen = opened(tmp_path, "01", two_of_a_layout)
+    seen = opened(tmp_path, two_of_a_layout)
     assert not [visit for visit in seen.outcomes if "of its point's visit before" in (visit.reason or "")]
 
 
@@ -1141,14 +1153,14 @@ REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_of_its_run(tmp_path: Path, name: str) -> None:
     fields, expected = REQUESTS[name]
-    opened(tmp_path, "01")
+    write(tmp_path)
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), **fields))
     assert any(expected in sentence for sentence in open_run(tmp_path).index.run.contradictions)
 
 
 @pytest.mark.parametrize(("budget_s", "rules"), [(86400.0, 1), (600.0, 0)])
 def test_a_budget_is_used_where_it_ends_a_run(tmp_path: Path, budget_s: float, rules: int) -> None:
-    opened(tmp_path, "01", lambda told: [one for one in told if one[0]["k"] == "run"][-1][0].update(status="budget"))
+    write(tmp_path, lambda told: [one for one in told if one[0]["k"] == "run"][-1][0].update(status="budget"))
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), budget_seconds=budget_s))
     assert sum("had used it" in sentence for sentence in open_run(tmp_path).index.run.contradictions) == rules
 
@@ -1158,13 +1170,13 @@ def test_events_are_counted_where_they_were_asked_for(tmp_path: Path) -> None:
         for stream in visits(told):
             stream.insert(3, {"k": "counters", "events": [], "by": "account", "kernel": True})
 
-    assert opened(tmp_path, "01", plant).index.run.contradictions == ()
+    assert opened(tmp_path, plant).index.run.contradictions == ()
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), counters=False))
     assert any("asked for" in sentence for sentence in open_run(tmp_path).index.run.contradictions)
 
 
 def test_a_visit_is_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
-    opened(tmp_path, "01")
+    write(tmp_path)
     request = read_request(tmp_path)
     selects = tuple(
         msgspec.structs.replace(one, parameters=one.parameters | ({"kind": ("cow",)} if "fault" in one.probe else {}))
@@ -1187,14 +1199,14 @@ def test_a_value_that_was_not_asked_for_is_its_probes(
             if "footprint" in stream[0]["parameters"]:
                 stream[0]["parameters"]["footprint"] = footprint
 
-    opened(tmp_path, "01", plant)
+    write(tmp_path, plant)
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), words=words))
     contradictions = open_run(tmp_path).index.run.contradictions
     assert sum("values that its suite" in sentence for sentence in contradictions) == rules
 
 
 def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:
-    opened(tmp_path, "01")
+    write(tmp_path)
     request = read_request(tmp_path)
     selects = tuple(msgspec.structs.replace(one, probe="float.dot") for one in request.suite.select)
     write_request(
@@ -1205,7 +1217,7 @@ def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("reused", "rules"), [("12 visits are of an earlier run", 0), ("", 1)])
 def test_visits_that_are_used_again_may_have_had_longer_batches(tmp_path: Path, reused: str, rules: int) -> None:
-    opened(tmp_path, "01", in_visit("visit", sample_ns=200_000))
+    write(tmp_path, in_visit("visit", sample_ns=200_000))
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), reused=reused))
     contradictions = open_run(tmp_path).index.run.contradictions
     assert sum("requested length" in sentence for sentence in contradictions) == rules
@@ -1219,11 +1231,11 @@ def test_rules_find_what_visits_share_that_are_not_looked_at_together(
     for at_once in (4096, 5):
         monkeypatch.setattr(taken, "_AT_ONCE", at_once)
         (folder := tmp_path / str(at_once)).mkdir()
-        outcomes = opened(folder, "01", PLANTS[name][0]).outcomes
+        outcomes = opened(folder, PLANTS[name][0]).outcomes
         withheld.append([visit.visit for visit in outcomes if PLANTS[name][1] in (visit.reason or "")])
     assert withheld[0] == withheld[1] != []
 
 
 @pytest.mark.parametrize("plant", [counted(entered=[0, 4096, 8192]), in_visit("witness", width_between_hz=-2e10)])
 def test_a_number_that_no_record_can_have_is_damage(tmp_path: Path, plant: Plant) -> None:
-    assert "damaged" in opened(tmp_path, "01", plant).index.run.damage
+    assert "damaged" in opened(tmp_path, plant).index.run.damage
