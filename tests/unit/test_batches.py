@@ -144,7 +144,7 @@ def refused(exponent: float, *, waits: bool = False, **how: Any) -> float:
 
 
 @pytest.mark.parametrize("contended", [0.0, 0.35, 0.8])
-@pytest.mark.parametrize("exponent", [0.5, 0.9, 0.94, 1.06, 1.1, 1.2, 2.0])
+@pytest.mark.parametrize("exponent", [0.5, 0.94, 1.06, 2.0])
 def test_a_cost_that_is_not_linear_is_refused(exponent: float, contended: float) -> None:
     assert refused(exponent, contended=contended) >= 0.99
 

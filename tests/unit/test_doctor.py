@@ -231,13 +231,9 @@ def test_a_run_tells_the_worst_condition_that_is_known_before_it_begins() -> Non
 
 
 def test_a_real_filter_a_real_tracer_and_a_real_niceness_are_told() -> None:
-    own = told_by(TELL).split()
-    for lines, name in (
-        ((ALLOW_ALL, TELL), "machine.system_calls_are_filtered"),
-        ((TRACED, TELL), "machine.probes_are_traced"),
-        (("import os; os.nice(7)", TELL), "machine.run_is_held_back"),
-    ):
-        assert {name} <= set(told_by(*lines).split()) <= {name, *own}
+    planted = {"machine.system_calls_are_filtered", "machine.probes_are_traced", "machine.run_is_held_back"}
+    found = told_by(ALLOW_ALL, TRACED, "os.nice(7)", TELL).split()
+    assert planted <= set(found) <= planted.union(told_by(TELL).split())
 
 
 SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint(flush=True)\nwhile True: pass"

@@ -33,13 +33,13 @@ def shared(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(places, "ROOT", tree)
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: not Path(path).is_relative_to(tree) and real(path, mode))
-    monkeypatch.setattr(places, "RUNS", places._runs())
+    monkeypatch.setattr(places, "RUNS", places.runs_folder())
     return tree
 
 
 def test_runs_of_a_checkout_are_in_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "ROOT", tree)
-    assert places._runs() == tree / "runs"
+    assert places.runs_folder() == tree / "runs"
 
 
 def test_runs_from_another_users_checkout_go_to_the_callers_folder(
@@ -153,7 +153,7 @@ def test_a_wheel_s_runs_are_the_person_s_without_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tollmeter_root, "IS_CHECKOUT", False)
-    assert places._runs() == tmp_path / "data/tollmeter/runs"
+    assert places.runs_folder() == tmp_path / "data/tollmeter/runs"
     places.new_folder("default")
     assert not capsys.readouterr().err
 
@@ -174,16 +174,16 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_home_folder_runs_are_kept_among_temporary_files(homeless: Path) -> None:
     substitute = homeless / f"tollmeter-{os.geteuid()}"
     assert Path.home() == substitute
-    assert places._runs().is_relative_to(substitute)
+    assert places.runs_folder().is_relative_to(substitute)
     assert substitute.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_home_folder_that_cannot_be_written_is_only_read(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = homeless.parent / "a home that is only read"
     monkeypatch.setenv("HOME", str(home))
-    assert places._runs().is_relative_to(homeless)
+    assert places.runs_folder().is_relative_to(homeless)
     (home / ".local/share/tollmeter").mkdir(parents=True)
-    assert places._runs() == home / ".local/share/tollmeter/runs"
+    assert places.runs_folder() == home / ".local/share/tollmeter/runs"
 
 
 def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch
     (homeless / f"tollmeter-{other}").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: other)
     monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setattr(places, "RUNS", places._runs())
+    monkeypatch.setattr(places, "RUNS", places.runs_folder())
     assert not places.RUNS.is_relative_to(homeless)
     with pytest.raises(Failure, match="--out"):
         places.new_folder("default")

@@ -277,16 +277,16 @@ def test_order_does_not_depend_on_the_order_of_visits() -> None:
     assert len({row_key(one) for one in expected}) == len(expected)
 
 
-def test_100_000_samples_take_about_a_second() -> None:
+def test_30_000_samples_take_about_a_third_of_a_second() -> None:
     witness, columns = quiet(), Columns()
     visits = [
         outcome(
             [sample(10 + i % 7, witness=witness) for i in range(10)],
             visit=visit,
-            parameters={"size": visit % 1000},
+            parameters={"size": visit % 300},
             columns=columns,
         )
-        for visit in range(10_000)
+        for visit in range(3000)
     ]
 
     def taken_s() -> float:
@@ -294,7 +294,7 @@ def test_100_000_samples_take_about_a_second() -> None:
         rows(visits, {"any.probe": probe()})
         return time.process_time() - began
 
-    assert within_units(75, taken_s)
+    assert within_units(22, taken_s)
 
 
 def size_rows(values: dict[int, float]) -> list[Row]:
