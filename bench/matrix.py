@@ -58,7 +58,7 @@ def linked(folder: Path) -> Path:
 def measure(scratch: Path, seconds: str) -> None:
     os.environ["TOLL_SYSTEM_ROOT"] = str(scratch / "machine")
     from tollmeter.cli.run import answered
-    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.measure import measured, no_observers
     from tollmeter.library.options import Options
     from tollmeter.library.prepare import prepared
 
@@ -73,7 +73,7 @@ def measure(scratch: Path, seconds: str) -> None:
     own = msgspec.structs.replace(made, path=str(probe), build=build)
     catalog = msgspec.structs.replace(ready.catalog, executables={(PROBE, platform.machine()): own})
     options = options._replace(began=time.monotonic())
-    answered(lambda stopping: measured(ready._replace(catalog=catalog), options, unseen, stopping), options)
+    answered(lambda stopping: measured(ready._replace(catalog=catalog), options, no_observers, stopping), options)
     print(f"{time.monotonic() - options.began:.1f} s from the first visit to the page")
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tollmeter.catalog import Catalog, load, read_suite
+from tollmeter.catalog import Catalog, load_catalog, read_suite
 from tollmeter.model import Machine, Suite
 from tollmeter.model.topology import kind_of
-from tollmeter.plan import make, measured_caches
+from tollmeter.plan import make_plan, measured_caches
 from tollmeter.protocol import head
 from tollmeter.root import ROOT
 
@@ -38,7 +38,7 @@ def machine_of(root: Path) -> Machine | None:
 
 @cache
 def _catalog() -> Catalog:
-    return load(ROOT / "build", ABI, (ABI,))
+    return load_catalog(ROOT / "build", ABI, (ABI,))
 
 
 @cache
@@ -51,7 +51,7 @@ def _suite() -> Suite:
 def line_of(root: Path, machine: Machine) -> tuple[str, bool]:
     """The line, and whether the curve goes beyond every cache that is reported."""
     seen = measured_caches(machine, ())
-    plan = make(_suite(), _catalog(), seen, budget_seconds=100, seed=1)
+    plan = make_plan(_suite(), _catalog(), seen, budget_seconds=100, seed=1)
     curve = plan.curves()[0]
     kinds = seen.topology.kinds if seen.topology else ()
     own = kind_of(seen.topology, plan.cpus[0])

@@ -61,7 +61,7 @@ class Catalog(Record, frozen=True):
         return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
 
 
-def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Catalog:
+def load_catalog(build: Path, machine: str, abis: Collection[str] | None = None) -> Catalog:
     """Returns the built probes of all or some ABIs. machine: the CPU as in `uname -m`. Raises Failure (5) if none is
     built."""
     executables: dict[tuple[str, str], Executable] = {}

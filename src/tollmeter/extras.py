@@ -65,10 +65,10 @@ def bring(root: Path, extra: Extra) -> None:
     if not may_install():
         raise Failure(f"{extra.wants} needs the Python package {extra.module}: {extra.mend}", 5)
     sys.stderr.write(f"toll: {extra.wants} needs the Python package {extra.module}: installing it\n")
-    install(root, extra)
+    install_extra(root, extra)
 
 
-def install(root: Path, extra: Extra) -> None:
+def install_extra(root: Path, extra: Extra) -> None:
     """Moves a whole package into place: one that pip leaves half installed could be imported. Raises Failure (5)."""
     site = Path(sysconfig.get_path("platlib"))
     try:

@@ -104,7 +104,7 @@ def own_folder(folder: Path, below: str = "") -> Path:
     return folder
 
 
-def plain(text: str) -> str:
+def plain_name(text: str) -> str:
     """The text in a form for a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
 

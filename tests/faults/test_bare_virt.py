@@ -38,7 +38,9 @@ def compiled(cpu: str, folder: Path) -> Path:
     made = folder / "supervised"
     source = target_stands.ROOT / "tests/faults/supervised.c"
     flags = ("-std=gnu11", "-O1", "-static", "-Wno-infinite-recursion")
-    compiler = brought_compilers.command(brought_compilers.MUSL) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
+    compiler = (
+        brought_compilers.compiler_command(brought_compilers.MUSL) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
+    )
     subprocess.run([*compiler, *flags, str(source), "-o", str(made)], check=True)
     return made
 

@@ -31,7 +31,7 @@ from tollmeter.library.bundling import imported
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
-from tollmeter.plan import make
+from tollmeter.plan import make_plan
 from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
 from tollmeter.targets.boards import BOARDS
@@ -201,7 +201,7 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
         Select(probe="memory.read_bandwidth", parameters={"size": sizes, "kernel": "portable"}),
     ))  # fmt: skip
     catalog = places.made_ready([], [], ProbeRequest(suite.select))
-    plan = make(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
+    plan = make_plan(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
     assert visited == set(plan.points())
 
 

@@ -19,7 +19,7 @@ from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Abi, Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import external_clock
-from tollmeter.targets.external_clock import ClockLine, ExternalClock, Pty, open_line, parts_of
+from tollmeter.targets.external_clock import ClockLine, ExternalClock, Pty, device_parts, open_line
 from tollmeter.targets.local import Local
 from tollmeter.targets.ways import clock_of, clocked
 from tollmeter.toolchain.build import build_abi
@@ -127,8 +127,8 @@ def test_what_is_no_line_is_refused_by_name() -> None:
     for words in ("clock", "serial:", "serial:/dev/x@fast"):
         with pytest.raises(Failure):
             clocked((), words)
-    assert parts_of("/dev/x@9600:/dev/y") == ("/dev/x", 9600, "/dev/y")
-    assert parts_of("/dev/x") == ("/dev/x", 115200, "/dev/x")
+    assert device_parts("/dev/x@9600:/dev/y") == ("/dev/x", 9600, "/dev/y")
+    assert device_parts("/dev/x") == ("/dev/x", 115200, "/dev/x")
 
 
 def test_a_line_makes_a_target_of_its_own_whose_clock_is_external() -> None:

@@ -15,7 +15,7 @@ from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Outcome, Point, Select, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets.boards import BOARDS
-from tollmeter.targets.debian_kernel import fetched
+from tollmeter.targets.debian_kernel import fetched_kernel
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
@@ -39,7 +39,7 @@ def test_the_pmu_of_a_64_bit_arm_counts_cycles_and_instructions(access: int, mon
     if not board.kernel or not shutil.which(board.emulator):
         pytest.skip("needs qemu-system-aarch64")
     try:
-        fetched(board.kernel)
+        fetched_kernel(board.kernel)
     except Failure as failure:
         pytest.skip(str(failure))
     if isinstance(find_compiler(find(places.ROOT).abis["aarch64"]), Gap):

@@ -22,7 +22,7 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Abi, Machine, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations
-from tollmeter.plan import Plan, Sampling, make
+from tollmeter.plan import Plan, Sampling, make_plan
 from tollmeter.protocol import description, head, outcome
 from tollmeter.targets import qemu_system
 from tollmeter.targets.boards import BOARDS, Board
@@ -97,7 +97,7 @@ def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan,
     executables = {(probe.probe, abi): Executable(path=path, probe=probe, build=build)}
     known = Catalog(executables=executables, abis=(abi,), gaps={})
     select = Select(probe=probe.probe, parameters={"state": "modified", "access": "load", "home": "timed"})
-    plan = make(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
+    plan = make_plan(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
     visited = []
     for point in plan.points():
         visit = plan.visit(len(visited), point, 0, plan.placements(point)[0], Sampling(1, 1_000_000))

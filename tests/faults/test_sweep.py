@@ -24,7 +24,7 @@ from tollmeter.library.derive import open_run
 from tollmeter.library.sweeping import Knob, abandoned, check_knob, conducted, new_sweep, over_restarts
 from tollmeter.model import Failure
 from tollmeter.store import sweeps
-from tollmeter.store.sweeps import SweepState, load, unrestored
+from tollmeter.store.sweeps import SweepState, load_sweep, unrestored
 
 KILLS = 5
 """Each starts Python twice. With KILLS=50 in the environment it is the long form of this test."""
@@ -156,7 +156,7 @@ def test_each_value_is_measured_where_it_is_set_and_the_first_is_back(folder: Pa
     end = conducted(sweep_of(folder), folder / "sweep.json", measure, lambda: False)
     assert seen == list(end.sweep.order) and seen[::2] == ["first"] * 4 and sorted(seen[1::2]) == ["2", "3", "4"]
     assert end.sweep.is_done and not end.unrestored and knob_of(folder) == "first"
-    assert load(folder / "sweep.json") == end.sweep and unrestored() is None
+    assert load_sweep(folder / "sweep.json") == end.sweep and unrestored() is None
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_a_signal_while_a_value_is_set_is_answered(folder: Path) -> None:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0
-    done = load(folder / "sweep.json")
+    done = load_sweep(folder / "sweep.json")
     assert done and not done.is_done and knob_of(folder) == "first" and unrestored() is None
 
 

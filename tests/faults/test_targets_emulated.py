@@ -194,7 +194,7 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
     kernel = BOARDS["guest:x32"].kernel
     assert kernel
     with pytest.raises(Failure) as caught:
-        debian_kernel.fetched(kernel)
+        debian_kernel.fetched_kernel(kernel)
     assert caught.value.exit_code == 5
     assert "apt" in caught.value.sentence
     guest.close()

@@ -12,7 +12,7 @@ import pytest
 from support import target_stands
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
-from tollmeter.targets.local import _LOADER, X32_LOADER, is_loaded, native_command, serves_x32
+from tollmeter.targets.local import _LOADER, X32_LOADER, native_command, needs_loader, serves_x32
 from tollmeter.targets.profiling_visit import ProfileRequest, profiled
 from tollmeter.toolchain.abis import make_beside, read_abis
 from tollmeter.toolchain.build import build_abi, find_compiler
@@ -50,7 +50,7 @@ def test_a_program_finds_what_the_kernel_gives_to_a_native_one(tmp_path: Path) -
     native = subprocess.run([built(tmp_path, "native", ())], check=False, capture_output=True, text=True, timeout=60)
     program = built(tmp_path, "x32", X32.flags)
     loaded = subprocess.run(native_command(program), check=False, capture_output=True, text=True, timeout=60)
-    assert is_loaded(str(program))
+    assert needs_loader(str(program))
     assert (loaded.returncode, loaded.stdout, loaded.stderr) == (ENDS_WITH, native.stdout, "")
     assert native.returncode == ENDS_WITH
     assert "WRONG" not in native.stdout

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.catalog import Catalog, load, read_suite
+from tollmeter.catalog import Catalog, load_catalog, read_suite
 from tollmeter.judgement.convergence import refine
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Failure, Machine, Row
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
 @lru_cache(maxsize=1)
 def _catalog() -> Catalog:
     """The probe as it describes itself, for one ABI."""
-    built = load(ROOT / "build", platform.machine())
+    built = load_catalog(ROOT / "build", platform.machine())
     if not any(probe == PROBE for probe, _ in built.executables):
         raise Failure(f"{PROBE} is not built, or older than its sources: `./toll --set-up-tests` builds it")
     return msgspec.structs.replace(built, abis=built.abis[:1], gaps={})

@@ -14,7 +14,7 @@ import pytest
 from probes.visiting import all_points, asked_of, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Outcome
 from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
-from tollmeter.targets.qemu_user import lack
+from tollmeter.targets.qemu_user import emulator_lack
 from tollmeter.toolchain.abis import open_here, read_abi
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +97,7 @@ def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
 def test_an_emulator_reports_the_reuse_distances_of_a_list(abi: str) -> None:
     """Some nodes share a line, so that it comes again after a part of the list; never after more than all of it."""
     target = {"x86_64": "qemu-user:x86_64", "ia32": "qemu-user:i386"}.get(abi)
-    if target is None or lack(target.partition(":")[2]):
+    if target is None or emulator_lack(target.partition(":")[2]):
         pytest.skip("no emulator of one process runs this ABI here")
     open_here(ROOT, target, (DISTANCES,)).close()
     told = measure_distances(

@@ -20,7 +20,7 @@ from tollmeter.model import Abi, Machine, Parameter, Point, Probe, RowOf, Topolo
 from tollmeter.model.topology import RELATIONS, core_of, kind_of, listed, memory_nodes, numbers, relation, speed_ranks
 from tollmeter.plan.placement import Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import on_machine
-from tollmeter.plan.values import sweep
+from tollmeter.plan.values import sweep_values
 from tollmeter.protocol import head
 
 MOST_BYTES = 65536
@@ -265,7 +265,7 @@ def test_instances_fill_a_package_all_packages_and_all_cpus(
 ) -> None:
     """The visit of all CPUs has the host's too, as the last."""
     machine = whole(made)
-    assert sweep(INSTANCES, machine) == counts
+    assert sweep_values(INSTANCES, machine) == counts
     cpus, host = chosen_cpus(machine, ())
     probe = Probe(probe="memory.scaling", question="?", revision=1, metrics=(), parameters=(INSTANCES,), spreads=True)
     placing = Placing(cpus, machine.topology, 1, host)
@@ -300,7 +300,7 @@ def test_a_curve_is_planned_beyond_all_caches_on_the_fastest_kind_of_core(
     (cpu, *_), _ = chosen_cpus(machine, ())
     kind = kind_of(machine.topology, cpu)
     assert f"{cpu} {kind.name if kind else '-'}" == first
-    assert sweep(LATENCY_SIZE, machine)[-1] == end_mib << 20
+    assert sweep_values(LATENCY_SIZE, machine)[-1] == end_mib << 20
 
 
 def test_the_kind_of_a_core_is_what_the_core_is(loop: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.fake_catalog import MACHINE, catalog
 from support.probe_streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
 from tollmeter.model import Machine, Outcome, Point, Probe, Published, Select, Suite, Visit
-from tollmeter.plan import Plan, make
+from tollmeter.plan import Plan, make_plan
 from tollmeter.protocol import seal
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
@@ -61,7 +61,7 @@ class Rig:
              machine: Machine = MACHINE) -> Plan:  # fmt: skip
         suite = Suite(name="s", question="?", select=selects, published=published)
         self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
-        return make(
+        return make_plan(
             self.request.suite, catalog(gaps=gaps), machine, budget_seconds=budget, seed=1, against=against,
             all_points=True,
         )  # fmt: skip

@@ -93,7 +93,7 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
 
 
 def test_the_cpu_of_an_emulator_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qemu_user, "lack", lambda _: None)
+    monkeypatch.setattr(qemu_user, "emulator_lack", lambda _: None)
     monkeypatch.setattr(shutil, "which", lambda name: f"/{name}")
     assert qemu_user.emulator_here("arm") == ["/qemu-arm"]
     assert qemu_user.emulator_here("arm:ti925t") == ["/qemu-arm", "-cpu", "ti925t"]
@@ -129,7 +129,7 @@ def test_what_the_cpu_lacks_is_told_before_anything_is_compiled(tree: Path, own:
     failures = ready.make_ready(tree, {"mine": LOOP})
     assert failures["mine"].sentence == "mine: this CPU has no warp-drive"
     assert not (tree / "build/mine").exists()
-    (row,) = [one for one in abis.survey(tree, platform.machine()) if one.name == "mine"]
+    (row,) = [one for one in abis.survey_abis(tree, platform.machine()) if one.name == "mine"]
     assert row.target is None and "this CPU has no" in (row.missing or "")
     assert not is_run_here(abis.find(tree).abis["mine"])
 
@@ -152,7 +152,7 @@ def test_what_is_missing_is_said_with_its_mend(tree: Path, own: Path, monkeypatc
     (own / "absent.toml").write_text(MINE.format(compiler="no-such-compiler"))
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: None if "qemu" in name else real(name, **more))
-    told = {one.name: one for one in abis.survey(tree, "x86_64")}
+    told = {one.name: one for one in abis.survey_abis(tree, "x86_64")}
     assert (told["absent"].compiler, told["absent"].mend) == (
         None,
         "apt-get update && apt-get install --no-install-recommends my-compiler",
@@ -264,8 +264,8 @@ def test_of_two_guests_an_abi_runs_in_the_one_that_the_other_abi_has_too(monkeyp
 def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
     """Its file may know less than the person."""
     known = abis.find(ROOT).abis["x86_64"]
-    assert ways.fitting(["qemu-user:i386"], known, runs_here=True) == ("qemu-user:i386",)
-    assert ways.fitting(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
+    assert ways.targets_for(["qemu-user:i386"], known, runs_here=True) == ("qemu-user:i386",)
+    assert ways.targets_for(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
 
 
 def test_an_abi_that_is_built_only_where_it_is_named_is_named_by_a_counterpart_too(
@@ -321,7 +321,7 @@ def test_zig_is_installed_when_an_abi_needs_it_and_installing_is_permitted(
     monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
     brought: list[Path] = []
     monkeypatch.setattr(brought_compilers, "install_zig", brought.append)
-    (row,) = [one for one in abis.survey(tree, "x86_64") if one.name == "zigged"]
+    (row,) = [one for one in abis.survey_abis(tree, "x86_64") if one.name == "zigged"]
     mend = brought_compilers.ZIG_EXTRA.mend
     assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", mend.strip("`"))
     assert not brought, "looking installs nothing"

@@ -7,7 +7,7 @@ import pytest
 
 from support.fake_catalog import MACHINE, catalog
 from tollmeter.model import Failure, Point, Select, Suite
-from tollmeter.plan import Plan, Sampling, expected_seconds, make, visit_order
+from tollmeter.plan import Plan, Sampling, expected_seconds, make_plan, visit_order
 
 HUGE = Select(probe="memory.latency", parameters={"size": (1024, 4096), "pages": "huge"})
 SMALL = Select(probe="memory.latency", parameters={"size": 1024})
@@ -16,7 +16,7 @@ ENTER = Select(probe="kernel.enter")
 
 def plan_of(select: Select, *against: str) -> Plan:
     suite = Suite(name="s", question="?", select=(select,))
-    return make(suite, catalog(), MACHINE, budget_seconds=100, seed=1, against=against)
+    return make_plan(suite, catalog(), MACHINE, budget_seconds=100, seed=1, against=against)
 
 
 def latency(size: int, pages: str, abi: str = "x86_64") -> Point:

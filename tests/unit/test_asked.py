@@ -10,7 +10,7 @@ import pytest
 from support.fake_catalog import catalog
 from tollmeter.cli.run import exit_code, gravest
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.options import names, numbers, seconds
+from tollmeter.library.options import cpu_numbers, names, seconds
 from tollmeter.library.places import report_left_out
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
 from tollmeter.notices import listen
@@ -123,7 +123,13 @@ def test_a_word_that_names_nothing_is_refused(word: str) -> None:
 
 def test_times_and_numbers() -> None:
     assert [seconds(text) for text in ("30", "30s", "500ms", "2m", "1.5 h")] == [30, 30, 0.5, 120, 5400]
-    assert [numbers(text) for text in (None, "3", "0,2", "4-7", "1,3-4")] == [(), (3,), (0, 2), (4, 5, 6, 7), (1, 3, 4)]
+    assert [cpu_numbers(text) for text in (None, "3", "0,2", "4-7", "1,3-4")] == [
+        (),
+        (3,),
+        (0, 2),
+        (4, 5, 6, 7),
+        (1, 3, 4),
+    ]
     assert [names(text) for text in (None, "a", "a, b")] == [(), ("a",), ("a", "b")]
 
 
@@ -143,7 +149,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", [",", "a", "1-", "-1", "1,,2", "99999999"])
 def test_what_is_no_cpu_is_refused(text: str) -> None:
     with pytest.raises(Failure):
-        numbers(text)
+        cpu_numbers(text)
 
 
 def told(point: int, status: Status) -> Outcome:

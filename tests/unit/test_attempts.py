@@ -12,7 +12,7 @@ from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, S
 from tollmeter.report.blocks import Table
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings
-from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
+from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, attempted_listing, chosen, differing, state_of
 
 LOOP = probe(metric("turn", means="control-loop"), name="any.loop")
 USUAL_HZ = 4e9
@@ -84,7 +84,7 @@ def test_visits_are_asked_for_until_another_attempt_can_stand_in_the_place_of_on
 
 def test_a_listing_has_every_attempt_with_its_state() -> None:
     visits = [visit(number, 10, USUAL_HZ) for number in range(4)]
-    (place,) = listing(results(*visits, visit(4, 20, 2 * USUAL_HZ)))
+    (place,) = attempted_listing(results(*visits, visit(4, 20, 2 * USUAL_HZ)))
     (test,) = place.tests
     assert [one.state for one in test.attempts] == ["valid"] * 4 + ["differs"]
     assert test.attempts[-1].loops_hz == pytest.approx(5e7)
@@ -92,7 +92,7 @@ def test_a_listing_has_every_attempt_with_its_state() -> None:
 
 def test_an_attempt_beside_a_busy_sibling_differs_though_its_control_loop_does_not() -> None:
     visits = [visit(number, 10, USUAL_HZ) for number in range(12)]
-    (place,) = listing(results(*visits[:3], visit(20, 24, USUAL_HZ, width=2.5), *visits[3:]))
+    (place,) = attempted_listing(results(*visits[:3], visit(20, 24, USUAL_HZ, width=2.5), *visits[3:]))
     (test,) = place.tests
     assert (test.again, [one.state for one in test.attempts]) == (1, ["valid"] * 5)
 

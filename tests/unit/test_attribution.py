@@ -14,7 +14,7 @@ from support.builders import metric, probe, program, row
 from support.example_runs import empty, with_rows
 from tollmeter.model import Program, Results, Row, Select, Suite
 from tollmeter.report.charts import charts
-from tollmeter.report.programs import attribution_table, in_words, named, why_not
+from tollmeter.report.programs import attribution_in_words, attribution_name, attribution_table, why_not
 from tollmeter.studies.attribution import AttributedPart, Attribution, PartName, attributed, largest
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -195,7 +195,7 @@ def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
     assert one.second_ns is None
     assert one.saved_ns == pytest.approx(truth, rel=0.2)
     # More instructions, and a cache holds both.
-    assert "it would take " in in_words(one) and "more than the " in in_words(one)
+    assert "it would take " in attribution_in_words(one) and "more than the " in attribution_in_words(one)
     assert next(found.ns for found in one.parts if found.name == "unexplained") is None
 
 
@@ -205,15 +205,15 @@ def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
                   program=(Program(what="program", probe="any.program"),))  # fmt: skip
     made = msgspec.structs.replace(foretold([262144]), suite=suite)
     (one,) = attributed(made, "x86_64", "x32")
-    assert "is unknown, beyond" in in_words(one)
-    assert "it would" not in in_words(one).replace("what it would save of", "")
+    assert "is unknown, beyond" in attribution_in_words(one)
+    assert "it would" not in attribution_in_words(one).replace("what it would save of", "")
     assert largest(made) == ()
 
 
 def test_an_attribution_is_printed_as_sentences_and_as_a_table() -> None:
     told = attributed(results(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
     one = at(told, 262144)
-    words = in_words(one)
+    words = attribution_in_words(one)
     assert words.startswith("any.program size=262144: x32 needs ")
     assert "less memory than x86_64; it saves " in words and "of the " in words
     assert "in cache misses" in words
@@ -246,7 +246,7 @@ def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Seq
     one = Attribution(probe="any.program", parameters={}, abis=("x86_64", "x32"), target="local", first_ns=34_900.0,
                       second_ns=34_900.0 - sum(ns or 0.0 for ns in parts) if whole else None, memory=0.67,
                       levels=(), parts=tuple(told))  # fmt: skip
-    assert said in in_words(one)
+    assert said in attribution_in_words(one)
     shown = [str(cell) for cell in attribution_table([one]).rows[0].cells[3:]]
     assert shown[0] in ("−270 ns", "270 ns", "–") and all(len(cell) <= len("−270 ns") for cell in shown)
 
@@ -264,6 +264,6 @@ def test_the_largest_differences_are_a_stacked_bar() -> None:
     drawn = next(chart for chart in charts(made) if chart.name == "attribution")
     (bars,) = drawn.spec["datasets"].values()
     one = largest(made)[0]
-    shares = [bar["share"] for bar in bars if bar["label"] == named(one)]
+    shares = [bar["share"] for bar in bars if bar["label"] == attribution_name(one)]
     assert sum(shares) == pytest.approx(100 * one.saved_ns / one.first_ns)
     assert drawn.spec["encoding"]["x"]["stack"] == "zero"

@@ -64,7 +64,7 @@ def test_broken_probes_are_left_out_with_their_reasons_and_stop_no_other(
     assert sorted(made.broken) == sorted(f"other.{name}" for name in BROKEN)
     assert all(named in made.broken[f"other.{name}"] for name, (_, _, named) in BROKEN.items()), made.broken
     assert not list((tree / "build" / own_abi.name).glob("other.*"))
-    loaded = catalog.load(tree / "build", platform.machine())
+    loaded = catalog.load_catalog(tree / "build", platform.machine())
     assert list(loaded.probes()) == ["kernel.loop"]
     assert loaded.broken == {(probe, own_abi.name): reason for probe, reason in made.broken.items()}
     with pytest.raises(Failure, match="left out") as caught:

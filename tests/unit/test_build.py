@@ -219,7 +219,7 @@ def test_a_changed_source_of_the_runtime_is_in_the_executable_whatever_its_time(
 def test_files_of_an_editor_build_nothing(tree: Path, own_abi: Abi) -> None:
     for name in (".loop.c.swp", "loop.c~", "#loop.c#", ".#loop.c"):
         (tree / "probes/kernel" / name).write_text("half of a line")
-    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop"}
 
 
 def test_times_alone_build_nothing(tree: Path, own_abi: Abi, own_compiler: str) -> None:
@@ -229,7 +229,7 @@ def test_times_alone_build_nothing(tree: Path, own_abi: Abi, own_compiler: str) 
     later = time.time() + 1e6
     for path in (tree / "probes").rglob("*"):
         os.utime(path, (later, later))
-    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop"}
     made: list[int] = []
     build_abi(tree, own_abi, own_compiler, report=lambda: made.append(1))
     assert len(made) == 2, "its object and the executable"
@@ -266,13 +266,13 @@ def test_only_what_is_asked_for_is_built_and_what_was_built_before_stays(
     (tree / "probes/other").mkdir()
     for name in ("one", "two"):
         (tree / f"probes/other/{name}.c").write_text(SECOND)
-    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop"}
     build_abi(tree, own_abi, own_compiler, ["other.one"])
-    assert proven.known(tree, own_abi) == {"kernel.loop", "other.one"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop", "other.one"}
     assert not (folder / "other.two").exists()
     build_abi(tree, own_abi, own_compiler, ["other.two"])
-    assert proven.known(tree, own_abi) == {"other.one", "other.two", "kernel.loop"}
-    assert set(json.loads((folder / "manifest.json").read_text())) == proven.known(tree, own_abi)
+    assert proven.up_to_date_probes(tree, own_abi) == {"other.one", "other.two", "kernel.loop"}
+    assert set(json.loads((folder / "manifest.json").read_text())) == proven.up_to_date_probes(tree, own_abi)
 
 
 def test_what_was_built_of_an_older_header_is_not_known_until_it_is_built_again(
@@ -283,7 +283,7 @@ def test_what_was_built_of_an_older_header_is_not_known_until_it_is_built_again(
     build_abi(tree, own_abi, own_compiler)
     _changed(tree / "probes/runtime/walk.h")
     assert list(build_abi(tree, own_abi, own_compiler, ["other.one"]).anew) == ["other.one"]
-    assert proven.known(tree, own_abi) == {"other.one"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"other.one"}
     assert list(build_abi(tree, own_abi, own_compiler).anew) == ["kernel.loop"]
 
 
@@ -291,10 +291,10 @@ def test_what_was_built_of_an_older_header_is_not_known_until_it_is_built_again(
 def test_another_abi_file_or_another_cpu_makes_all_stale(
     tree: Path, own_abi: Abi, change: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert proven.known(tree, own_abi) == {"kernel.loop"}
-    assert not proven.known(tree, msgspec.structs.replace(own_abi, **change))
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop"}
+    assert not proven.up_to_date_probes(tree, msgspec.structs.replace(own_abi, **change))
     monkeypatch.setattr(platform, "machine", lambda: "pdp11")
-    assert not proven.known(tree, own_abi)
+    assert not proven.up_to_date_probes(tree, own_abi)
 
 
 LIBRARIES = """
@@ -320,12 +320,12 @@ def test_a_library_makes_only_the_probes_stale_that_are_built_with_it(
         named = SECOND.replace("    .question", f'    .library = "{name}",\n    .question')
         (tree / f"probes/other/{name}.c").write_text(named)
     build_abi(tree, own_abi, own_compiler)
-    assert proven.known(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
     for name in ("here", "far"):
         (tree / f"build/libraries/{name}.from").write_text("a folder")
-    assert proven.known(tree, own_abi) == {"kernel.loop", "other.far"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop", "other.far"}
     assert list(build_abi(tree, own_abi, own_compiler).anew) == ["other.here"]
-    assert proven.known(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
 
 
 def test_a_source_that_is_saved_during_a_build_is_built_the_next_time(
@@ -334,9 +334,9 @@ def test_a_source_that_is_saved_during_a_build_is_built_the_next_time(
     source = tree / "probes/kernel/loop.c"
     _changed(source)
     build_abi(tree, own_abi, own_compiler, report=lambda: _changed(source))
-    assert not proven.known(tree, own_abi)
+    assert not proven.up_to_date_probes(tree, own_abi)
     build_abi(tree, own_abi, own_compiler)
-    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    assert proven.up_to_date_probes(tree, own_abi) == {"kernel.loop"}
 
 
 def test_an_object_from_the_future_is_made_again(tree: Path, own_abi: Abi, own_compiler: str) -> None:

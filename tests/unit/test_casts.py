@@ -13,7 +13,7 @@ from support.bare_debian import program
 from tollmeter.cli.main import main
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
-from tollmeter.source.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked, units_of, width_casts
+from tollmeter.source.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked_casts, units_of, width_casts
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import find_compiler
 from tollmeter.toolchain.symbols import Met
@@ -191,7 +191,7 @@ def test_a_relative_directory_is_the_database_s(tmp_path: Path) -> None:
 def test_what_ran_most_comes_first() -> None:
     found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
     met = Met({("y.c", 8): 9, ("x.c", 2): 3}, {"y.c": frozenset({6}), "x.c": frozenset({1, 2})})
-    assert [(one.line, one.hits) for one in ranked(found, met)] == [(7, 9), (2, 3), (1, 0)]
+    assert [(one.line, one.hits) for one in ranked_casts(found, met)] == [(7, 9), (2, 3), (1, 0)]
 
 
 def broken(folder: Path, source: str, target: str) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.fake_probes import tree
-from tollmeter.catalog import Suites, check_unchanged, load, read_suite, unknown
+from tollmeter.catalog import Suites, check_unchanged, load_catalog, read_suite, unknown
 from tollmeter.model import Failure, Select
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ def build(tmp_path: Path) -> Path:
 
 
 def test_executables_are_found_with_their_description_and_hash(build: Path) -> None:
-    catalog = load(build, HERE)
+    catalog = load_catalog(build, HERE)
     assert catalog.abis == (HERE,)
     assert list(catalog.probes()) == ["kernel.enter", "kernel.loop"]
     made = catalog.executables["kernel.enter", HERE]
@@ -34,23 +34,23 @@ def test_executables_are_found_with_their_description_and_hash(build: Path) -> N
 def test_the_machines_own_abi_comes_first(build: Path) -> None:
     (build / HERE).rename(build / "z_own")
     tree(build.parent, enter="good")
-    assert load(build, HERE).abis == (HERE, "z_own")
-    assert load(build, HERE).first_abi("kernel.enter") == HERE
-    assert load(build, HERE).first_abi("kernel.loop") == "z_own"
+    assert load_catalog(build, HERE).abis == (HERE, "z_own")
+    assert load_catalog(build, HERE).first_abi("kernel.enter") == HERE
+    assert load_catalog(build, HERE).first_abi("kernel.loop") == "z_own"
 
 
 def test_what_was_not_described_does_not_run_here(build: Path) -> None:
     other = build / "sparc64"
     other.mkdir()
     (other / "manifest.json").write_text('{"kernel.enter": {"sha256": "00", "size_bytes": 1}}')
-    catalog = load(build, HERE)
+    catalog = load_catalog(build, HERE)
     assert set(catalog.gaps) == {"sparc64"}
-    assert not load(build, HERE, [HERE]).gaps, "only of ABIs that are asked for"
+    assert not load_catalog(build, HERE, [HERE]).gaps, "only of ABIs that are asked for"
     assert ("kernel.enter", "sparc64") not in catalog.executables
 
 
 def test_a_changed_executable_is_not_run(build: Path) -> None:
-    catalog = load(build, HERE)
+    catalog = load_catalog(build, HERE)
     path = Path(catalog.executables["kernel.enter", HERE].path)
     path.write_text(path.read_text() + "\n")
     with pytest.raises(Failure) as caught:
@@ -63,14 +63,14 @@ def test_a_changed_executable_is_not_run(build: Path) -> None:
 def test_a_damaged_file_is_named(build: Path, name: str) -> None:
     (build / HERE / name).write_bytes(b"{")
     with pytest.raises(Failure) as caught:
-        load(build, HERE)
+        load_catalog(build, HERE)
     assert caught.value.exit_code == 5
     assert name in caught.value.sentence
 
 
 def test_nothing_built_is_said(tmp_path: Path) -> None:
     with pytest.raises(Failure) as caught:
-        load(tmp_path, HERE)
+        load_catalog(tmp_path, HERE)
     assert caught.value.exit_code == 5
 
 

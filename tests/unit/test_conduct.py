@@ -646,7 +646,7 @@ def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(
         yield
 
     monkeypatch.setattr(starting, "realtime_priority", noted)
-    monkeypatch.setattr(run_verb, "finished", lambda *_: 0)
+    monkeypatch.setattr(run_verb, "_finished", lambda *_: 0)
     for priority in (None, "normal"):
         options = Options((), None, None, None, None, None, "table", quiet=True, began=0.0, priority=priority)
         ended = MeasuredRun(tmp_path, Session("settled", 1.0, None), time.monotonic(), 60.0)

@@ -127,7 +127,7 @@ def built(abis: Sequence[str], targets: Sequence[str], _: ProbeRequest, may_inst
 
 @cache
 def _loaded() -> Catalog:
-    return catalog.load(ROOT / "build", "x86_64")
+    return catalog.load_catalog(ROOT / "build", "x86_64")
 
 
 @pytest.fixture

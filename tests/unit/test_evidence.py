@@ -8,7 +8,7 @@ import pytest
 
 from support.builders import CALM, CLOCK_HZ, outcome, probe, quiet, sample
 from support.probe_streams import visit_records
-from tollmeter.experiment.evidence import reasons, unseen, usual_control_hz
+from tollmeter.experiment.evidence import missing_evidence, reasons, usual_control_hz
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Probe, Sample
 from tollmeter.numbers.rows import rows
@@ -99,7 +99,7 @@ def test_a_value_alone_never_speaks_against_its_sample() -> None:
 
 
 def lacking(of: Probe | None = None, **seen: object) -> tuple[str, ...]:
-    return unseen(outcome([sample(10), sample(10, witness=quiet(**seen))]), of or probe())
+    return missing_evidence(outcome([sample(10), sample(10, witness=quiet(**seen))]), of or probe())
 
 
 def test_what_the_system_refuses_is_named_and_what_the_probe_does_itself_is_not_missed() -> None:
@@ -117,14 +117,14 @@ def test_a_key_that_a_record_lacks_is_as_unknown_as_one_without_a_value(names: t
     told = {"delay_ns": 5, **CALM, "cpu_before": 1, "cpu_after": 1}
     forms = ({name: value for name, value in told.items() if name not in names}, told | dict.fromkeys(names))
     before = [*visit_records(0)[:2], {"k": "sample", "i": 0, "iterations": 9, "body": [1000, 2000]}]
-    lacks, null = (unseen(read(seal([*before, {"k": "witness", "i": 0, **form}])), probe()) for form in forms)
+    lacks, null = (missing_evidence(read(seal([*before, {"k": "witness", "i": 0, **form}])), probe()) for form in forms)
     assert lacks and lacks == null
 
 
 def test_a_worker_that_the_system_does_not_let_stay_on_its_cpu_is_named() -> None:
     told = msgspec.structs.replace(outcome([sample(10, witness=quiet())]), pinned=False)
-    assert unseen(told, probe()) == ("staying on one CPU",)
-    assert unseen(msgspec.structs.replace(told, pinned=True), probe()) == ()
+    assert missing_evidence(told, probe()) == ("staying on one CPU",)
+    assert missing_evidence(msgspec.structs.replace(told, pinned=True), probe()) == ()
 
 
 def test_a_number_without_evidence_is_unknown_and_claims_less() -> None:

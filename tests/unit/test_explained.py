@@ -119,7 +119,7 @@ def test_the_verbs_print_method_code_and_visits(run: Path, capsys: pytest.Captur
 
 
 def test_code_is_printed_as_it_is() -> None:
-    probe = places.described(["kernel.enter_syscall"])["kernel.enter_syscall"]
+    probe = places.described_probes(["kernel.enter_syscall"])["kernel.enter_syscall"]
     assert probe
     listed = [
         line for block in probe_blocks(explained_probe(probe)) if isinstance(block, Listing) for line in block.lines

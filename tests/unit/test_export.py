@@ -25,8 +25,8 @@ from tollmeter.store.export import (
     TABLE_FORMAT,
     derived_tables,
     metadata,
-    of_run,
     samples_table,
+    with_run_columns,
     written,
 )
 from tollmeter.store.parquet import ParquetTable, column_types
@@ -166,11 +166,11 @@ def test_a_table_that_parquet_cannot_hold_is_refused_with_a_sentence() -> None:
 def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
     import duckdb
 
-    lines = json.loads(whole_of(of_run(rows(), INDEX), "json"))
+    lines = json.loads(whole_of(with_run_columns(rows(), INDEX), "json"))
     whose = {"run": "r7", "started": "2026-01-31T12:00:00+00:00", "host": "it's", "verdict": "busy"}
     assert all(line.items() >= whose.items() for line in lines) and len(lines) == 2
     path = tmp_path / "table.parquet"
-    path.write_bytes(whole_of(of_run(rows(), INDEX), "parquet", metadata(INDEX)))
+    path.write_bytes(whole_of(with_run_columns(rows(), INDEX), "parquet", metadata(INDEX)))
     found = duckdb.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
     told = {bytes(key).decode(): bytes(value).decode() for key, value in found}
     assert told.items() >= {f"tollmeter.{name}": value for name, value in whose.items()}.items()
@@ -187,7 +187,9 @@ def test_the_librarys_page_has_every_column_with_its_type() -> None:
         for kind, columns in re.findall(r"^\| `([A-Z]{3}[^`]*)` \| (.*) \|$", page, re.MULTILINE)
         for column in re.findall(r"`(\w+)`", columns)
     }
-    columns = [column for table in (*derived_tables(INDEX).values(), samples()) for column in of_run(table, INDEX)[0]]
+    columns = [
+        column for table in (*derived_tables(INDEX).values(), samples()) for column in with_run_columns(table, INDEX)[0]
+    ]
     assert told == column_types(columns)
     assert f"format {TABLE_FORMAT}" in page
 
@@ -200,8 +202,8 @@ def test_tolls_findings_and_the_machine_are_tables_that_tell_two_runs_apart(tmp_
     for name, table in derived_tables(index).items():
         for one in (index, other):
             path = tmp_path / f"{name}-{one.run.id}.parquet"
-            path.write_bytes(whole_of(of_run(derived_tables(one)[name], one), "parquet", metadata(one)))
-        columns, lines = of_run(table, index)[0], len([*table[1]])
+            path.write_bytes(whole_of(with_run_columns(derived_tables(one)[name], one), "parquet", metadata(one)))
+        columns, lines = with_run_columns(table, index)[0], len([*table[1]])
         assert len(set(columns)) == len(columns)
         assert {"run", "started", "host", "cpu", "kernel", "verdict"} <= {*columns}
         every = duckdb.sql(f"SELECT run, count(*) FROM '{tmp_path}/{name}-*.parquet' GROUP BY run ORDER BY run")

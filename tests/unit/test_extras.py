@@ -44,7 +44,7 @@ NOWHERE = Extra("requirements/nowhere.lock", "no_such_module", "doing nothing")
 
 
 def test_what_is_there_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delattr(extras, "install")
+    monkeypatch.delattr(extras, "install_extra")
     extras.bring(tmp_path, Extra("requirements/json.lock", "json", "reading"))
 
 
@@ -53,7 +53,7 @@ def test_a_missing_package_is_installed_unless_that_is_forbidden(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], allowed: bool
 ) -> None:
     brought: list[Extra] = []
-    monkeypatch.setattr(extras, "install", lambda _, extra: brought.append(extra))
+    monkeypatch.setattr(extras, "install_extra", lambda _, extra: brought.append(extra))
     monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
     if allowed:
         extras.bring(tmp_path, NOWHERE)

@@ -83,7 +83,7 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
     results = with_run(example_runs.small(), verdict=verdict, points=10, converged=6, contended_share=shared)
     assert told in words(results)
-    page = run_verdict.meaning(results)
+    page = run_verdict.verdict_meaning(results)
     assert ("the core was contended 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert results.index.run.verdict == verdict
 

@@ -10,7 +10,7 @@ import pytest
 
 from tollmeter.files import trust
 from tollmeter.model import Failure
-from tollmeter.toolchain.abis import find, read_abi, survey
+from tollmeter.toolchain.abis import find, read_abi, survey_abis
 
 SPY = 'summary = "s"\ncompiler = [["{compiler}"]]\nflags = {flags}\nruns_on = ["x86_64"]\n'
 
@@ -47,7 +47,7 @@ def test_an_abi_of_the_folder_one_stands_in_is_used_only_where_it_is_asked_for(
     (tmp_path / "abis/spied.toml").write_text(SPY.format(compiler=spy, flags=[]))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    told = {one.name: one for one in survey(tmp_path / "none", "x86_64")}
+    told = {one.name: one for one in survey_abis(tmp_path / "none", "x86_64")}
     assert not ran.exists()
     assert told["spied"].mend == "./toll run --abi spied"
     assert "spied" not in find(tmp_path / "none").abis

@@ -17,7 +17,7 @@ from tollmeter.model import Clock, Failure, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import boards, ways
 from tollmeter.targets.boards import BOARDS
-from tollmeter.targets.debian_kernel import fetched, newest
+from tollmeter.targets.debian_kernel import fetched_kernel, newest
 from tollmeter.targets.qemu_system import Guest, archive
 
 EMULATOR = """#!/bin/sh
@@ -180,7 +180,7 @@ def package(path: Path, image: str, content: bytes) -> None:
 def kernel() -> bytes:
     wanted = BOARDS["guest:x32"].kernel
     assert wanted
-    return fetched(wanted).image.read_bytes()
+    return fetched_kernel(wanted).image.read_bytes()
 
 
 def test_the_installers_package_is_taken_which_is_an_eighth_of_the_other(folder: Path) -> None:

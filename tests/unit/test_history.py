@@ -20,14 +20,14 @@ from tollmeter.library.prepare import private_bytes
 from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State, machine_key
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
-from tollmeter.store.history import NAME, Remembered, place_of, recall, remember
+from tollmeter.store.history import NAME, Remembered, host_and_kernel, recall, remember
 
 
 def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> Remembered:
     return Remembered(
         run=name,
         machine=machine_key(machine),
-        place=place_of(machine),
+        place=host_and_kernel(machine),
         rows={"a.b 1 x86_64 local cost None": Cost(median, 0.01)},
         widths={"local": {"x86_64": 4.0}},
     )

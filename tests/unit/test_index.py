@@ -28,7 +28,7 @@ from tollmeter.model import (
 )
 from tollmeter.protocol import clean, reading
 from tollmeter.store import index
-from tollmeter.store.index import NAME, fingerprint, load, save
+from tollmeter.store.index import NAME, index_fingerprint, load_index, save_index
 
 INDEX = Index(
     format=3,
@@ -85,8 +85,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_it_is_read_back_as_it_was(run: Path) -> None:
-    save(run, fingerprint(run), INDEX)
-    assert load(run) == INDEX
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) == INDEX
 
 
 def test_nothing_of_an_index_is_left_out(run: Path) -> None:
@@ -96,23 +96,23 @@ def test_nothing_of_an_index_is_left_out(run: Path) -> None:
     )  # fmt: skip
     profile = Profile(probe="a.b", abi="x86_64", target="local", parameters={}, source="SIGPROF")
     whole = msgspec.structs.replace(INDEX, opposed=(pair,), profiles=(profile,), withheld=("memory.x",))
-    save(run, fingerprint(run), whole)
-    assert load(run) == whole
+    save_index(run, index_fingerprint(run), whole)
+    assert load_index(run) == whole
 
 
 def test_another_profile_is_another_index(run: Path) -> None:
-    before = fingerprint(run)
+    before = index_fingerprint(run)
     (run / "profiles.json").write_text("[]")
-    assert fingerprint(run) != before
+    assert index_fingerprint(run) != before
 
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "run.toml", "profiles.json"])
 def test_the_index_of_another_run_is_not_read(run: Path, name: str) -> None:
-    assert load(run) is None
-    save(run, fingerprint(run), INDEX)
-    assert load(run) == INDEX
+    assert load_index(run) is None
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) == INDEX
     (run / name).write_text("z")
-    assert load(run) is None
+    assert load_index(run) is None
 
 
 def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
@@ -120,21 +120,21 @@ def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
 ) -> None:
     """To read 10,000 journals takes longer than everything else in a list of their runs."""
     monkeypatch.setattr(index, "_TICK_NS", 0)
-    save(run, fingerprint(run), INDEX, seen=index.inodes(run))
+    save_index(run, index_fingerprint(run), INDEX, seen=index.inodes(run))
     copied = tmp_path / "copied"
     shutil.copytree(run, copied, ignore=shutil.ignore_patterns("copied"))
     read: list[Path] = []
-    monkeypatch.setattr(index, "fingerprint", lambda folder: read.append(folder) or fingerprint(folder))  # type: ignore[func-returns-value]
-    assert load(run) == INDEX and read == []
-    assert load(copied) == INDEX and read == [copied]
+    monkeypatch.setattr(index, "index_fingerprint", lambda folder: read.append(folder) or index_fingerprint(folder))  # type: ignore[func-returns-value]
+    assert load_index(run) == INDEX and read == []
+    assert load_index(copied) == INDEX and read == [copied]
 
 
 def test_what_was_derived_while_the_journal_grew_is_another_index(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_TICK_NS", 0)
-    before, seen = fingerprint(run), index.inodes(run)
+    before, seen = index_fingerprint(run), index.inodes(run)
     (run / "journal.jsonl").write_text("x and more")
-    save(run, before, INDEX, seen=seen)
-    assert load(run) is None
+    save_index(run, before, INDEX, seen=seen)
+    assert load_index(run) is None
 
 
 def test_a_journal_that_may_have_changed_while_it_was_read_is_not_known_by_its_inodes(
@@ -148,10 +148,10 @@ def test_a_journal_that_may_have_changed_while_it_was_read_is_not_known_by_its_i
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "run.toml"])
 def test_the_fingerprint_follows_the_run(run: Path, name: str) -> None:
-    before = fingerprint(run)
-    assert before == fingerprint(run)
+    before = index_fingerprint(run)
+    assert before == index_fingerprint(run)
     (run / name).write_text("z")
-    assert before != fingerprint(run)
+    assert before != index_fingerprint(run)
 
 
 def test_the_fingerprint_follows_the_code(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +165,10 @@ def test_the_fingerprint_follows_the_code(run: Path, tmp_path: Path, monkeypatch
     assert index._code.__wrapped__() != before
     monkeypatch.setattr(index, "_code", cache(index._code.__wrapped__))
     asked.clear()
-    assert fingerprint(run) == fingerprint(run) and len(asked) == 1
-    known = fingerprint(run)
+    assert index_fingerprint(run) == index_fingerprint(run) and len(asked) == 1
+    known = index_fingerprint(run)
     monkeypatch.setattr(index, "_code", lambda: before)
-    assert fingerprint(run) != known
+    assert index_fingerprint(run) != known
 
 
 def test_only_text_that_could_do_more_than_be_read_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,13 +180,13 @@ def test_only_text_that_could_do_more_than_be_read_is_gone_through(monkeypatch: 
 
 
 def test_saving_again_replaces(run: Path) -> None:
-    save(run, fingerprint(run), msgspec.structs.replace(INDEX, rows=()))
-    save(run, fingerprint(run), INDEX)
-    assert load(run) == INDEX
+    save_index(run, index_fingerprint(run), msgspec.structs.replace(INDEX, rows=()))
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) == INDEX
 
 
 def test_it_answers_sql(run: Path) -> None:
-    save(run, fingerprint(run), INDEX)
+    save_index(run, index_fingerprint(run), INDEX)
     with sqlite3.connect(run / NAME) as db:
         asked = "SELECT probe, median, json_extract(parameters, '$.size') FROM rows WHERE status = 'ok'"
         assert db.execute(asked).fetchall() == [("memory.latency", 1.0, 4096)]
@@ -195,23 +195,23 @@ def test_it_answers_sql(run: Path) -> None:
 
 def test_what_is_no_database_is_replaced(run: Path) -> None:
     (run / NAME).write_bytes(b"not a database" * 1000)
-    assert load(run) is None
-    save(run, fingerprint(run), INDEX)
-    assert load(run) == INDEX
+    assert load_index(run) is None
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) == INDEX
 
 
 @pytest.mark.parametrize("table", ["rows", "about"])
 def test_a_view_without_end_in_place_of_a_table_is_not_read(run: Path, table: str) -> None:
-    save(run, fingerprint(run), INDEX)
+    save_index(run, index_fingerprint(run), INDEX)
     with sqlite3.connect(run / NAME) as db:
         columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
         db.execute(f"DROP TABLE {table}")
         cells = ", ".join(f"'x' AS \"{name}\"" for name in columns)
         endless = f"WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT {cells} FROM n"
         db.execute(f"CREATE VIEW {table} AS {endless}")
-    assert load(run) is None
-    save(run, fingerprint(run), INDEX)
-    assert load(run) is not None
+    assert load_index(run) is None
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) is not None
 
 
 def test_a_link_out_of_the_folder_is_not_followed(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -220,24 +220,24 @@ def test_a_link_out_of_the_folder_is_not_followed(run: Path, tmp_path_factory: p
         db.execute("CREATE TABLE rows (precious)")
     db.close()
     (run / NAME).symlink_to(elsewhere)
-    save(run, fingerprint(run), INDEX)
+    save_index(run, index_fingerprint(run), INDEX)
     with sqlite3.connect(elsewhere) as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
     db.close()
-    assert load(run) == INDEX
+    assert load_index(run) == INDEX
 
 
 def test_text_from_the_index_is_made_harmless(run: Path) -> None:
-    save(run, fingerprint(run), INDEX)
+    save_index(run, index_fingerprint(run), INDEX)
     with sqlite3.connect(run / NAME) as db:
         db.execute("UPDATE rows SET reason = 'a' || char(27) || '[2J'")
     db.close()
-    told = load(run)
+    told = load_index(run)
     assert told
     assert told.rows[1].reason == "a\ufffd[2J"
 
 
 def test_a_folder_that_cannot_be_written_keeps_none(run: Path) -> None:
     (run / NAME).mkdir()
-    save(run, fingerprint(run), INDEX)
-    assert load(run) is None
+    save_index(run, index_fingerprint(run), INDEX)
+    assert load_index(run) is None

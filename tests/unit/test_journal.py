@@ -22,7 +22,7 @@ from tollmeter.protocol import outcome, seal
 from tollmeter.store import journal as journal_file
 from tollmeter.store import request
 from tollmeter.store.journal import NAME, Journal, Session, read, streams
-from tollmeter.store.request import Request, heading, read_request, write_request
+from tollmeter.store.request import Request, read_request, start_and_words, write_request
 
 MACHINE = {"k": "machine", "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 9}
 HEAD = seal([MACHINE])
@@ -385,8 +385,8 @@ def test_runs_are_listed_by_the_first_lines_of_their_requests(tmp_path: Path) ->
     ):
         (folder := tmp_path / str(number)).mkdir()
         (folder / "run.toml").write_text(text)
-    assert heading(tmp_path / "0") == ("a", "s")
-    assert heading(tmp_path / "1") == ("a", "'kernel.*' call=x")
+    assert start_and_words(tmp_path / "0") == ("a", "s")
+    assert start_and_words(tmp_path / "1") == ("a", "'kernel.*' call=x")
     for damaged in ("2", "3"):
         with pytest.raises(Failure, match="damaged"):
-            heading(tmp_path / damaged)
+            start_and_words(tmp_path / damaged)

@@ -35,7 +35,7 @@ def test_visits_come_back_as_they_were(run: Path) -> None:
             db.execute(f"CREATE TABLE {table} (content)")
         for table, content in kept_visits.cells(visits):
             db.execute(f"INSERT INTO {table} VALUES (?)", (content,))
-        assert kept_visits.load(db) == visits
+        assert kept_visits.visits_kept(db) == visits
 
 
 def test_of_a_large_journal_the_index_suffices(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,4 +79,4 @@ def test_a_block_that_is_not_its_columns_is_refused(run: Path) -> None:
                 broken = of(content, **changed) if table == "visit_blocks" else content
                 db.execute(f"INSERT INTO {table} VALUES (?)", (broken,))
             with pytest.raises(ValueError, match=r"column|lanes|samples"):
-                kept_visits.load(db)
+                kept_visits.visits_kept(db)

@@ -116,25 +116,25 @@ def table(root: Path, version: str = "1.0", sha256: str = "", pinned: bytes = b"
 
 
 def bring(root: Path, name: str) -> None:
-    libraries.bring(root, name, libraries.known(root)[name])
+    libraries.install_library(root, name, libraries.known_libraries(root)[name])
 
 
 def is_missing(root: Path, name: str) -> bool:
-    return name in libraries.missing(root, [name], ["wide"])
+    return name in libraries.missing_libraries(root, [name], ["wide"])
 
 
 def test_missing_libraries_are_listed_by_abi(root: Path) -> None:
-    assert libraries.missing(root, ["red"], ["wide"]) == ["red"]
-    assert libraries.missing(root, ["red"], ["wide", "narrow"]) == ["red", "blue"]
-    assert libraries.missing(root, [], ["narrow"]) == []
+    assert libraries.missing_libraries(root, ["red"], ["wide"]) == ["red"]
+    assert libraries.missing_libraries(root, ["red"], ["wide", "narrow"]) == ["red", "blue"]
+    assert libraries.missing_libraries(root, [], ["narrow"]) == []
     with pytest.raises(Failure, match="green"):
-        libraries.missing(root, ["green"], ["wide"])
+        libraries.missing_libraries(root, ["green"], ["wide"])
 
 
 def test_what_was_brought_is_there_and_not_brought_again(root: Path) -> None:
     bring(root, "red")
     assert (root / "build/libraries/red/usr/include/red.h").is_file()
-    assert libraries.missing(root, ["red"], ["wide"]) == []
+    assert libraries.missing_libraries(root, ["red"], ["wide"]) == []
     before = (root / "tools/calls").read_text()
     bring(root, "red")
     assert (root / "tools/calls").read_text() == before
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_the_one_that_is_pinned_is_refused(root: Path) -> Non
     table(root, sha256="0" * 64)
     with pytest.raises(Failure, match="not the file that is pinned"):
         bring(root, "red")
-    assert libraries.missing(root, ["red"], ["wide"]) == ["red"]
+    assert libraries.missing_libraries(root, ["red"], ["wide"]) == ["red"]
 
 
 def test_an_unavailable_version_is_looked_up_in_own_lists_and_then_reported(root: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_library_is_fetched_only_for_a_compiler(
     brought: list[str] = []
     monkeypatch.setattr(places, "ROOT", root)
     monkeypatch.setattr(places, "find_compiler", lambda _: compiler)
-    monkeypatch.setattr(libraries, "bring", lambda _, name, __: brought.append(name))
+    monkeypatch.setattr(libraries, "install_library", lambda _, name, __: brought.append(name))
     (root / "abis").mkdir()
     (root / "abis/own.toml").write_text('summary = "s"\ncompiler = ["cc"]\nruns_on = ["*"]\n[elf]\nclass = 64\n')
     places._install_libraries({"own": {"kernel.it"}}, {"kernel.it": ("it",)})

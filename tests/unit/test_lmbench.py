@@ -13,7 +13,7 @@ import pytest
 from support import example_runs
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, State, Value
-from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, warnings
+from tollmeter.report.lmbench import cut_number, lmbench_summary, read_result, result_text, warnings
 from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
 from tollmeter.toolchain.build import probe_names
 
@@ -76,7 +76,7 @@ def test_a_row_stands_in_its_column_and_what_is_missing_is_blank() -> None:
         row("kernel.file_call", "call", 300.0, call="write_null"),
         row("kernel.process_create", "life", 1_234_567.0, how="fork_shell", footprint=0, placement="one_cpu"),
     ]
-    *_, heads, dashes, line = lines(summary(index(*rows)), "Processor, Processes")
+    *_, heads, dashes, line = lines(lmbench_summary(index(*rows)), "Processor, Processes")
     columns = [match.span() for match in re.finditer("-+", dashes)]
     cells = [line[start:end].strip() for start, end in columns]
     assert cells[3:] == ["0.12", "0.25", "", "", "", "", "", "", "", "1234"]
@@ -111,8 +111,8 @@ def test_what_a_cache_holds_is_no_memory(
                     for median, size in ((5e10, 32 * MIB), (2e10, 128 * MIB)))  # fmt: skip
     share = row(probe, "huge_pages", 0.9, **parameters, size=128 * MIB)
     flat = msgspec.structs.replace(index(), hierarchy=())
-    assert title not in summary(msgspec.structs.replace(flat, rows=(small, share)))
-    assert column in cells(summary(msgspec.structs.replace(flat, rows=(small, large))), title)
+    assert title not in lmbench_summary(msgspec.structs.replace(flat, rows=(small, share)))
+    assert column in cells(lmbench_summary(msgspec.structs.replace(flat, rows=(small, large))), title)
 
 
 METRICS = ("call", "connection", "copy", "fault", "file", "hop", "life", "load", "map", "operation", "rate", "read",
@@ -147,7 +147,7 @@ def full() -> Index:
 
 
 def test_the_suite_has_a_row_for_each_column() -> None:
-    filled = summary(full())
+    filled = lmbench_summary(full())
     for section in SECTIONS:
         title = section.head.strip().splitlines()[0]
         assert len(cells(filled, title)) == len(section.columns) + (section is DESCRIBED), title
@@ -213,28 +213,28 @@ def test_a_path_s_columns_are_of_a_regular_file_and_not_of_a_device() -> None:
 
 def test_a_level_that_was_not_resolved_is_blank() -> None:
     told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
-    assert {"1", "2", "4"} <= set(cells(summary(told), "Memory latencies"))
+    assert {"1", "2", "4"} <= set(cells(lmbench_summary(told), "Memory latencies"))
     for unsure in ({"few_samples": 4}, {"not_apart_from": "L3"}):
         levels = tuple(msgspec.structs.replace(level, **unsure) for level in told.hierarchy)
-        assert "Memory latencies" not in summary(msgspec.structs.replace(told, hierarchy=levels))
+        assert "Memory latencies" not in lmbench_summary(msgspec.structs.replace(told, hierarchy=levels))
 
 
 def test_loads_at_once_are_those_from_memory() -> None:
     told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
-    assert "4" in cells(summary(told), "Basic system parameters")
+    assert "4" in cells(lmbench_summary(told), "Basic system parameters")
     near = msgspec.structs.replace(told, hierarchy=told.hierarchy[:2])
-    assert "4" not in cells(summary(near), "Basic system parameters")
+    assert "4" not in cells(lmbench_summary(near), "Basic system parameters")
 
 
 def test_an_emulators_row_is_no_time() -> None:
     counted = msgspec.structs.replace(row("kernel.enter_syscall", "round_trip", 99.0, call="getppid"), clock="virtual")
-    assert "Processor, Processes" not in summary(index(counted))
+    assert "Processor, Processes" not in lmbench_summary(index(counted))
 
 
 def test_a_hostile_host_stays_in_its_column() -> None:
     told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
     evil = msgspec.structs.replace(told.machine, host="\x1b[31mevil\nsecond", kernel="Linux \x07")
-    assert "\x1b" not in (text := summary(msgspec.structs.replace(told, machine=evil))) and "\x07" not in text
+    assert "\x1b" not in (text := lmbench_summary(msgspec.structs.replace(told, machine=evil))) and "\x07" not in text
 
 
 # ---- result files ---------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_a_result_file_of_lmbench_is_a_line_of_each_table(tmp_path: Path) -> Non
     assert sections["Memory latencies in nanoseconds"] == (2400, 1.25, 5.5, 88, 120.5)
     assert sections["*Remote* Communication latencies in microseconds"][0] == 90.5
     assert sections["Semaphore latency in microseconds, as lat_sem prints it"] == (2.5,)
-    text = summary(index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid")), [read])
+    text = lmbench_summary(index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid")), [read])
     assert [line[:9].strip() for line in lines(text, "Processor, Processes")[-2:]] == [
         clean_host(), "elder"
     ]  # fmt: skip
@@ -373,7 +373,7 @@ def test_the_summary_is_the_one_that_getsummary_prints() -> None:
     """Less the last digit of `TCP conn`: getsummary rounds to five characters, and cuts the fifth."""
     read = [read_result(RECORDED / f"amd64/{name}.0") for name in ("here", "elder")]
     theirs = (RECORDED / "summary.txt").read_text(encoding="utf-8").splitlines()
-    ours = summary(index(), read).splitlines()
+    ours = lmbench_summary(index(), read).splitlines()
     machines, own = ([line for line in text if line.startswith(("here ", "elder "))] for text in (theirs, ours))
     assert len(machines) == 21
     assert [line.replace("2.17", "2.16") for line in own[:21]] == machines

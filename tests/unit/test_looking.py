@@ -16,7 +16,7 @@ from tollmeter.library.looking import look
 from tollmeter.library.prepare import for_measuring, seconds_for_visits
 from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, Slice, profile_suite
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
-from tollmeter.store.request import keep, kept
+from tollmeter.store.request import store_records, stored_records
 from tollmeter.targets import profiling_visit
 from tollmeter.targets.child import Child
 
@@ -69,7 +69,7 @@ def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
     monkeypatch.setattr(looking, "wanted_by", lambda selects, _: every if selects else [])
     monkeypatch.setattr(looking, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
     look(ready, tmp_path, time.monotonic() + left_s, stopping, quiet=True)
-    assert [one.reason for one in kept(tmp_path, Modelled)] == [why] * 3
+    assert [one.reason for one in stored_records(tmp_path, Modelled)] == [why] * 3
 
 
 def test_profiles_end_with_a_ctrl_c_between_two_slices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_known_reuse_distances_are_reused_when_the_budget_is_spent(
     monkeypatch.setattr(looking, "measure_distances", nobody_is_asked)
     stored = tmp_path / "kept" / looking._fingerprint(known)
     stored.mkdir(parents=True)
-    keep(stored, Distances, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
+    store_records(stored, Distances, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
     assert [looking.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
 
 

@@ -20,8 +20,8 @@ from tollmeter.library.places import ROOT, suites
 from tollmeter.library.profiling import ProfilePoint
 from tollmeter.model import Build, CacheModel, Modelled, Point, Published, Results, Select, Suite
 from tollmeter.report.length_sections import sections
-from tollmeter.store.request import keep, kept
-from tollmeter.targets.qemu_user import emulator_here, lack
+from tollmeter.store.request import store_records, stored_records
+from tollmeter.targets.qemu_user import emulator_here, emulator_lack
 from unit import test_report_lengths as rates
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="Its ways are assumed.", select=(Select(probe="float.dot"),))
@@ -79,9 +79,9 @@ def test_every_output_names_them_modelled_with_what_is_assumed() -> None:
 
 
 def test_they_are_kept_beside_the_journal(tmp_path: Path) -> None:
-    assert kept(tmp_path, Modelled) == ()
-    keep(tmp_path, Modelled, [told("emulated", 16, 1.0)])
-    assert list(kept(tmp_path, Modelled)) == [told("emulated", 16, 1.0)]
+    assert stored_records(tmp_path, Modelled) == ()
+    store_records(tmp_path, Modelled, [told("emulated", 16, 1.0)])
+    assert list(stored_records(tmp_path, Modelled)) == [told("emulated", 16, 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
     root: Path, tmp_path: Path, words: list[str], least: int, most: int
 ) -> None:
     """Four turns of one load for each line."""
-    if lacking := lack("x86_64"):
+    if lacking := emulator_lack("x86_64"):
         pytest.skip(lacking[0])
     emulator = emulator_here("x86_64")
     (tmp_path / "walk.c").write_text(WALK)
@@ -110,7 +110,7 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
 def test_the_study_s_cache_overflows_where_two_vectors_fill_it(own_abi_name: str, precision: str, fits: int) -> None:
     """16 KiB: a dot product of doubles overflows it between 1,024 and 2,048, and none does so only past 4,096."""
     place = f"qemu-user:{platform.machine()}"
-    if lacking := lack(platform.machine()):
+    if lacking := emulator_lack(platform.machine()):
         pytest.skip(lacking[0])
     (suite,) = [suite for suite in suites().values() if suite.modelled]
     assert suite.modelled

@@ -15,7 +15,7 @@ from tollmeter.experiment.core import own_ratio
 from tollmeter.findings import carried
 from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Clock, Finding, Marks, Metric, Outcome, Row, RunVerdict
-from tollmeter.numbers.plausible import judged
+from tollmeter.numbers.plausible import without_implausible
 from tollmeter.numbers.rows import rows
 
 LOOP = metric("turn", means="control-loop")
@@ -116,7 +116,7 @@ def test_a_run_of_any_worth_carries_it(verdict: RunVerdict) -> None:
 def told_of(median: float, asked: Metric, clock: Clock = "external", **more: float) -> Row:
     known = {"any.probe": probe(asked)}
     made = row(median, name=asked.name, unit=asked.unit, clock=clock, **more)
-    return judged([made], known, {"local": CLOCK_HZ})[0]
+    return without_implausible([made], known, {"local": CLOCK_HZ})[0]
 
 
 @pytest.mark.parametrize("clock", ["hardware", "external"])

@@ -14,8 +14,8 @@ import pytest
 from support import example_runs
 from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from support.rendered import screens
-from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import differs, opposed, seconds_wanted, uncompared, visits_wanted
+from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio_of_blocks
+from tollmeter.judgement.opposed import differs, opposed, seconds_wanted, uncompared, visits_wanted_of_two
 from tollmeter.model import RATIO_PRECISION, Metric, Opposed, Outcome, Point, Results, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report.headline import sentences
@@ -78,17 +78,17 @@ def test_a_block_is_the_middle_of_its_pairs() -> None:
 
 def test_a_ratio_of_known_blocks() -> None:
     """Five logs around 0.01 whose Shamos scale is 0.002 / 0.9539; t(0.975, 4) is 2.776."""
-    found = ratio([0.008, 0.009, 0.010, 0.011, 0.012])
+    found = ratio_of_blocks([0.008, 0.009, 0.010, 0.011, 0.012])
     assert found is not None
     assert log(found.estimate.value) == pytest.approx(0.010)
     half = 2.776 * (0.002 / 0.9539) / (0.955 * 5) ** 0.5
     assert log(found.estimate.high) == pytest.approx(0.010 + half, rel=1e-3)
     assert found.p_value < 0.001
-    assert ratio([0.0] * (LEAST_BLOCKS - 1)) is None
+    assert ratio_of_blocks([0.0] * (LEAST_BLOCKS - 1)) is None
 
 
 def test_four_times_the_blocks_halve_the_interval() -> None:
-    found = ratio([0.01, -0.01, 0.02, -0.02, 0.0, 0.015, -0.015, 0.005])
+    found = ratio_of_blocks([0.01, -0.01, 0.02, -0.02, 0.0, 0.015, -0.015, 0.005])
     assert found is not None
     half = log(found.estimate.high / found.estimate.low) / 2
     assert blocks_wanted(found, np.exp(half / 2) - 1) == pytest.approx(4 * found.blocks)
@@ -148,7 +148,7 @@ def test_what_was_wrong_once_has_no_ratio() -> None:
 def test_too_few_layouts_say_nothing() -> None:
     outcomes = visits(1, change=1.5, blocks=LEAST_BLOCKS - 1)
     assert opposed(outcomes, PAIR, {"any.probe": probe()}, Known()) == ()
-    assert visits_wanted(outcomes, (POINT, OTHER), {"any.probe": probe()}, Known(), 0.01) > len(outcomes) / 2
+    assert visits_wanted_of_two(outcomes, (POINT, OTHER), {"any.probe": probe()}, Known(), 0.01) > len(outcomes) / 2
 
 
 def without_ratio(outcomes: list[Outcome], *metrics: Metric) -> Uncompared:
@@ -202,9 +202,9 @@ def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:
 def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:
     known = {"any.probe": probe()}
     few, many = (visits(5, layouts=0.01, blocks=blocks) for blocks in (6, 60))
-    assert visits_wanted(few, (POINT, OTHER), known, Known(), 0.006) > len(few) / 2
-    assert visits_wanted(many, (POINT, OTHER), known, Known(), 0.006) <= len(many) / 2
-    assert visits_wanted([], (POINT, OTHER), known, Known(), 0.006) == float("inf")
+    assert visits_wanted_of_two(few, (POINT, OTHER), known, Known(), 0.006) > len(few) / 2
+    assert visits_wanted_of_two(many, (POINT, OTHER), known, Known(), 0.006) <= len(many) / 2
+    assert visits_wanted_of_two([], (POINT, OTHER), known, Known(), 0.006) == float("inf")
 
 
 def test_the_sentence_says_what_stands_against_what() -> None:
@@ -241,11 +241,11 @@ MOST_FALSE = 0.005
 
 def at_its_end(blocks: list[float]) -> Ratio:
     """Of a run that ends as soon as its ratio is known to its precision, or when its budget is spent."""
-    looks = [ratio(blocks[:LEAST_BLOCKS])]
+    looks = [ratio_of_blocks(blocks[:LEAST_BLOCKS])]
     for count in range(LEAST_BLOCKS + 1, len(blocks) + 1):
         if blocks_wanted(looks[-1], RATIO_PRECISION) <= count - 1:
             break
-        looks.append(ratio(blocks[:count]))
+        looks.append(ratio_of_blocks(blocks[:count]))
     assert looks[-1]
     return looks[-1]
 
@@ -282,7 +282,7 @@ def test_a_difference_of_eight_errors_is_found_by_five_blocks() -> None:
 
 
 def test_a_ratio_as_precise_as_it_was_to_be_needs_a_smaller_chance() -> None:
-    found = ratio([0.008, 0.009, 0.010, 0.011, 0.012])
+    found = ratio_of_blocks([0.008, 0.009, 0.010, 0.011, 0.012])
     assert found is not None
     assert differs(found, 0.001, precision=1e-6), "its budget ended it"
     assert not differs(found, 0.001, precision=0.1)

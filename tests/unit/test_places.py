@@ -57,7 +57,7 @@ def test_runs_from_another_users_checkout_go_to_the_callers_folder(
     assert places.find_run(places.LAST) == theirs, "the checkout's, while the person has none"
     assert places.run_folders() == [theirs]
     made(folder)
-    places.remember(folder)
+    places.set_last_run(folder)
     assert (folder.parent / places.LAST).resolve() == folder
     assert places.find_run(places.LAST) == folder
     assert set(places.run_folders()) == {theirs, folder}
@@ -217,7 +217,7 @@ def test_the_run_that_last_leads_to_is_found_without_a_list_of_the_others(
         (tmp_path / "runs" / name / places.JOURNAL).touch()
     monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
-    places.remember(tmp_path / "runs/a")
+    places.set_last_run(tmp_path / "runs/a")
     monkeypatch.setattr(places, "run_places", lambda: pytest.fail("all runs were listed"))
     assert places.find_run(places.LAST).name == "a"
 

@@ -43,13 +43,13 @@ from tollmeter.plan import (
     Sampling,
     check_abis,
     expected_seconds,
-    make,
+    make_plan,
     measured_caches,
     values,
     visit_order,
 )
 from tollmeter.plan.effort import EFFORTS, Effort
-from tollmeter.plan.placement import Placing, alike
+from tollmeter.plan.placement import Placing, replacement_cpus
 from tollmeter.plan.points import Ground, chosen, claim_rank, resolve
 from tollmeter.protocol import words
 from tollmeter.root import ROOT
@@ -60,7 +60,7 @@ def plan_of(
     gaps: dict[str, str] | None = None, all_points: bool = False, machine: Machine = MACHINE,
 ) -> Plan:  # fmt: skip
     suite = Suite(name="s", question="?", select=selects)
-    return make(
+    return make_plan(
         suite,
         catalog(gaps=gaps),
         machine,
@@ -116,25 +116,25 @@ def test_steps_grow_and_stay_inside(start: int, stop: int, per_octave: int) -> N
 
 
 def test_a_sweep_ends_where_its_scale_says() -> None:
-    assert values.sweep(SIZE, MACHINE)[-1] == 128 * MIB
+    assert values.sweep_values(SIZE, MACHINE)[-1] == 128 * MIB
     unknown = msgspec.structs.replace(MACHINE, caches=())
-    assert values.sweep(SIZE, unknown)[-1] == 128 * MIB
+    assert values.sweep_values(SIZE, unknown)[-1] == 128 * MIB
     small = msgspec.structs.replace(MACHINE, memory_bytes=8 * MIB)
-    assert values.sweep(SIZE, small)[-1] == 2 * MIB
+    assert values.sweep_values(SIZE, small)[-1] == 2 * MIB
     large = msgspec.structs.replace(MACHINE, caches=(Cache(level=3, kind="unified", size_bytes=96 * MIB),))
-    assert values.sweep(SIZE, large)[-1] == 384 * MIB
+    assert values.sweep_values(SIZE, large)[-1] == 384 * MIB
     cpus = Parameter(name="n", kind="count", summary="", start=1, stop=2, stop_scale="cpus")
     allowed = msgspec.structs.replace(MACHINE, allowed_cpus=(0, 2, 3))
-    assert values.read(cpus, "1xCPUS", allowed) == (3,) and values.portable(cpus, "1xCPUS") == "1xCPUS"
-    assert values.sweep(cpus, MACHINE) == (1, 2, 4, 8)
+    assert values.read_value(cpus, "1xCPUS", allowed) == (3,) and values.portable(cpus, "1xCPUS") == "1xCPUS"
+    assert values.sweep_values(cpus, MACHINE) == (1, 2, 4, 8)
 
 
 def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
-    grid = values.sweep(SIZE, MACHINE)
+    grid = values.sweep_values(SIZE, MACHINE)
     begun = values.coarse(SIZE, grid)
     assert begun == tuple(KIB << octave for octave in range(18))
     assert set(begun) < set(grid)
-    assert values.coarse(CHAINS, values.sweep(CHAINS, MACHINE)) == (1, 2, 3, 8)
+    assert values.coarse(CHAINS, values.sweep_values(CHAINS, MACHINE)) == (1, 2, 3, 8)
     assert values.coarse(PAGES, ("small", "huge")) == ("small", "huge")
 
 
@@ -154,7 +154,7 @@ def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
     ],
 )
 def test_a_written_size_is_read(text: Value, read: tuple[int, ...]) -> None:
-    assert values.read(SIZE, text, MACHINE) == read
+    assert values.read_value(SIZE, text, MACHINE) == read
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ def test_a_written_size_is_read(text: Value, read: tuple[int, ...]) -> None:
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(Failure) as caught:
-        values.read(SIZE, text, MACHINE)
+        values.read_value(SIZE, text, MACHINE)
     assert caught.value.exit_code == 2
 
 
 def test_a_count_takes_no_unit_and_a_choice_its_own_words() -> None:
-    assert values.read(CHAINS, "5", MACHINE) == (5,)
+    assert values.read_value(CHAINS, "5", MACHINE) == (5,)
     for parameter, text in ((CHAINS, "5KiB"), (CHAINS, "1xL1"), (PAGES, "hug"), (PAGES, 3)):
         with pytest.raises(Failure):
-            values.read(parameter, text, MACHINE)
+            values.read_value(parameter, text, MACHINE)
 
 
 # ---- points -----------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def of_two_packages(means: str, cpus: tuple[int, ...] = ()) -> tuple[Plan, dict[
     ping = msgspec.structs.replace(ping, probe=probe)
     known = msgspec.structs.replace(known, executables={**known.executables, ("memory.ping", "x86_64"): ping})
     suite = Suite(name="s", question="?", select=(Select(probe="memory.ping"),))
-    plan = make(suite, known, two_packages(), budget_seconds=9, seed=1, cpus=cpus)
+    plan = make_plan(suite, known, two_packages(), budget_seconds=9, seed=1, cpus=cpus)
     return plan, {str(point.values().get("relation", "")): point for point in plan.points()}
 
 
@@ -370,21 +370,21 @@ def test_memory_nodes_are_measured_each_from_each_where_there_are_several() -> N
     enter = msgspec.structs.replace(enter, probe=probe)
     known = msgspec.structs.replace(known, executables={("kernel.enter", "x86_64"): enter})
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter", nodes=2),))
-    plan = make(suite, known, machine, budget_seconds=9, seed=1)
+    plan = make_plan(suite, known, machine, budget_seconds=9, seed=1)
     pairs = [tuple(point.values().values()) for point in plan.points()]
     assert pairs == [(node, home) for node in (0, 1) for home in (0, 1, 900)]
     select = Select(probe="kernel.enter", nodes=2, own_node=True)
-    own = make(msgspec.structs.replace(suite, select=(select,)), known, machine, budget_seconds=9, seed=1)
+    own = make_plan(msgspec.structs.replace(suite, select=(select,)), known, machine, budget_seconds=9, seed=1)
     assert [tuple(point.values().values()) for point in own.points()] == [(0, 0), (1, 1)]
     assert {point.values()["node"]: plan.placements(point) for point in plan.points()} == {0: [(3,)], 1: [(7,)]}
     probe = msgspec.structs.replace(probe, roles=PING.roles)
     crew = msgspec.structs.replace(enter, probe=probe)
     known = msgspec.structs.replace(known, executables={("kernel.enter", "x86_64"): crew})
-    plan = make(suite, known, machine, budget_seconds=9, seed=1)
+    plan = make_plan(suite, known, machine, budget_seconds=9, seed=1)
     given = {point.values()["node"]: plan.placements(point) for point in plan.points()}
     assert given == {0: [(3, 1, 2)], 1: [(7, 5, 6, 4)]}
     with pytest.raises(Failure):
-        make(suite, known, MACHINE, budget_seconds=9, seed=1)
+        make_plan(suite, known, MACHINE, budget_seconds=9, seed=1)
 
 
 def test_folder_and_peer_are_passed_to_this_machines_probes_alone() -> None:
@@ -399,10 +399,10 @@ def test_folder_and_peer_are_passed_to_this_machines_probes_alone() -> None:
 def test_with_two_cpus_the_host_shares_the_lower_one() -> None:
     two = msgspec.structs.replace(MACHINE, allowed_cpus=(4, 7))
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
-    plan = make(suite, catalog(), two, budget_seconds=9, seed=1)
+    plan = make_plan(suite, catalog(), two, budget_seconds=9, seed=1)
     assert (plan.cpus, plan.host_cpu) == ((7, 4), 4)
     one = msgspec.structs.replace(MACHINE, allowed_cpus=(5,))
-    plan = make(suite, catalog(), one, budget_seconds=9, seed=1)
+    plan = make_plan(suite, catalog(), one, budget_seconds=9, seed=1)
     assert (plan.cpus, plan.host_cpu) == ((5,), None)
 
 
@@ -416,7 +416,7 @@ def test_asked_cpus_are_used_in_their_order_and_forbidden_ones_refused() -> None
 
 def test_a_cpu_of_its_kind_cache_and_node_may_stand_in_for_a_single_workers() -> None:
     machine = two_packages()
-    assert alike(machine, 6) == (6, 5)
+    assert replacement_cpus(machine, 6) == (6, 5)
     plan = plan_of(Select(probe="kernel.enter"), machine=machine)
     assert plan.also[0] == plan.cpus[0]
     assert plan_of(Select(probe="kernel.enter"), cpus=(0, 2)).also == ()
@@ -632,7 +632,7 @@ def planned_with(**changed: Any) -> Visit:
     made = {place: msgspec.structs.replace(one, probe=changed_probe) for place, one in like.executables.items()
             if one.probe.probe == "kernel.enter"}  # fmt: skip
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
-    plan = make(suite, msgspec.structs.replace(like, executables=made), MACHINE, budget_seconds=10, seed=1)
+    plan = make_plan(suite, msgspec.structs.replace(like, executables=made), MACHINE, budget_seconds=10, seed=1)
     return visit_of(plan, plan.points()[0], 4)
 
 
@@ -676,7 +676,7 @@ def test_a_selection_may_be_for_a_place_that_an_abi_does_not_usually_run_on() ->
     def places(*selects: Select) -> set[str]:
         suite = Suite(name="s", question="?", select=selects)
         able_ones = msgspec.structs.replace(loaded, executables=able)
-        made = make(suite, able_ones, MACHINE, budget_seconds=9, seed=1)
+        made = make_plan(suite, able_ones, MACHINE, budget_seconds=9, seed=1)
         return {point.target for point in made.points()}
 
     usual, board = Select(probe="kernel.enter"), Select(probe="kernel.enter", target=("bare:*",))
@@ -720,5 +720,5 @@ def test_workers_are_on_distinct_cores_first(
 ) -> None:
     machine = msgspec.structs.replace(MACHINE, cpus=cpus, allowed_cpus=tuple(range(cpus)), cores=cores)
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
-    plan = make(suite, catalog(), machine, budget_seconds=9, seed=1)
+    plan = make_plan(suite, catalog(), machine, budget_seconds=9, seed=1)
     assert (plan.cpus, plan.host_cpu) == (wanted, host)

@@ -11,7 +11,7 @@ from support.example_runs import healthy, with_rows
 from tollmeter.findings.caches import walk_is_not_random
 from tollmeter.model import Row, Work
 from tollmeter.numbers.meanings import meaning
-from tollmeter.numbers.plausible import judged
+from tollmeter.numbers.plausible import without_implausible
 from tollmeter.numbers.rows import rows
 
 CYCLE_NS = 1e9 / CLOCK_HZ
@@ -63,7 +63,9 @@ def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, visits: 
     described = results.probes[row.probe]
     metrics = tuple(msgspec.structs.replace(metric, source="difference") for metric in described.metrics)
     probes = {row.probe: msgspec.structs.replace(described, metrics=metrics)}
-    (kept,) = judged([msgspec.structs.replace(row, low=low, visits=visits)], probes, {row.target: CLOCK_HZ})
+    (kept,) = without_implausible(
+        [msgspec.structs.replace(row, low=low, visits=visits)], probes, {row.target: CLOCK_HZ}
+    )
     assert (kept.status, kept.median is None) == (status, status != "ok")
 
 

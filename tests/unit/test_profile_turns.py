@@ -21,7 +21,7 @@ from tollmeter.library.profiling import (
     profile_suite,
 )
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
-from tollmeter.store.request import kept
+from tollmeter.store.request import stored_records
 from tollmeter.targets.profiling_visit import ProfileRequest
 
 CLOCK_HZ = 4e9
@@ -134,7 +134,7 @@ def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.Monk
     profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
     times = [ms for _, ms in machine.asked]
     assert times[0] < 100 and len(times) == 1 + TURNS and sum(times[1:]) == 1500
-    sampled, exact = kept(tmp_path, Profile)
+    sampled, exact = stored_records(tmp_path, Profile)
     assert {share.within for share in exact.shares} == {0.0} and exact.state is None
     assert all(share.within for share in sampled.shares)
 
@@ -151,7 +151,7 @@ def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(profiling, "sampled", sampled)
     with pytest.raises(KeyboardInterrupt):
         profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
-    assert [bool(one.reason) for one in kept(tmp_path, Profile)] == [False] * 4 + [True]
+    assert [bool(one.reason) for one in stored_records(tmp_path, Profile)] == [False] * 4 + [True]
 
 
 @pytest.mark.usefixtures("named")

@@ -17,8 +17,8 @@ from tollmeter.library import profiling
 from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
-from tollmeter.report.profiles import beside_table, profile_table, side_by_side, source_of, verdict
-from tollmeter.store.request import KEPT, keep, kept
+from tollmeter.report.profiles import beside_table, profile_table, profile_verdict, side_by_side, source_of
+from tollmeter.store.request import KEPT, store_records, stored_records
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import ProfiledVisit, ProfileRequest, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
@@ -85,7 +85,7 @@ def test_side_by_side_says_by_how_many_points_a_share_changed() -> None:
     cells = {line.cells[0]: line.cells for line in beside_table(left, right, ("a", "b")).rows}
     assert cells["copy"] == ("copy", "50", "50.0", "30", "30.0", "−20.0")
     assert cells["align"] == ("align", "–", "–", "10", "10.0", "+10.0")
-    said = verdict(left, right)
+    said = profile_verdict(left, right)
     assert "copy 50 → 30 %" in said and "align 0 → 10 %" in said and "1.25 × the throughput" in said
 
 
@@ -117,15 +117,15 @@ def test_a_change_of_share_within_its_error_is_not_reported() -> None:
         shares = tuple(msgspec.structs.replace(one, within=within) for one in made.shares)
         return msgspec.structs.replace(made, shares=shares)
 
-    assert "copy 50 → 44 %" in verdict(of(50, 2.0), of(44, 2.0))
-    assert "no share changed" in verdict(of(50, 5.0), of(44, 5.0))
+    assert "copy 50 → 44 %" in profile_verdict(of(50, 2.0), of(44, 2.0))
+    assert "no share changed" in profile_verdict(of(50, 5.0), of(44, 5.0))
 
 
 def test_two_that_are_alike_are_said_to_be() -> None:
     one = profile({"copy": 50, "sum": 50})
-    assert "no share changed" in verdict(one, one) and "as much time" in verdict(one, one)
+    assert "no share changed" in profile_verdict(one, one) and "as much time" in profile_verdict(one, one)
     counted = profile({"copy": 50}, source="instructions")
-    assert "as much instructions" in verdict(counted, counted)
+    assert "as much instructions" in profile_verdict(counted, counted)
 
 
 def test_functions_of_one_share_are_in_the_order_of_the_profiles() -> None:
@@ -135,7 +135,7 @@ def test_functions_of_one_share_are_in_the_order_of_the_profiles() -> None:
 
 
 def test_instructions_are_counted_and_no_throughput_is_made_of_them() -> None:
-    said = verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
+    said = profile_verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
     assert "0.500 × the instructions" in said and "throughput" not in said
 
 
@@ -221,33 +221,33 @@ def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:
-    assert list(kept(tmp_path, Profile)) == []
-    keep(tmp_path, Profile, [profile({"copy": 1})])
-    assert list(kept(tmp_path, Profile)) == [profile({"copy": 1})]
+    assert list(stored_records(tmp_path, Profile)) == []
+    store_records(tmp_path, Profile, [profile({"copy": 1})])
+    assert list(stored_records(tmp_path, Profile)) == [profile({"copy": 1})]
     (tmp_path / "profiles.json").write_text("{")
     with pytest.raises(Failure):
-        kept(tmp_path, Profile)
+        stored_records(tmp_path, Profile)
 
 
 def test_profiles_in_a_folder_from_elsewhere_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / f".{KEPT}.half").symlink_to(tmp_path / "precious")
     (tmp_path / KEPT).symlink_to(tmp_path / "precious")
-    keep(tmp_path, Profile, [profile({"f": 3})])
+    store_records(tmp_path, Profile, [profile({"f": 3})])
     assert (tmp_path / "precious").read_text() == "mine"
-    assert len(kept(tmp_path, Profile)) == 1
+    assert len(stored_records(tmp_path, Profile)) == 1
     for what in (os.mkfifo, lambda path: path.write_bytes(b"[" * 100_000)):
         (tmp_path / KEPT).unlink()
         what(tmp_path / KEPT)
         with pytest.raises(Failure, match=KEPT) as caught:
-            kept(tmp_path, Profile)
+            stored_records(tmp_path, Profile)
         assert caught.value.exit_code == 5
 
 
 def test_a_profile_that_was_stored_with_the_former_name_of_a_state_is_read(tmp_path: Path) -> None:
-    keep(tmp_path, Profile, [msgspec.structs.replace(profile({"f": 3}), state="contended"), profile({"f": 1})])
+    store_records(tmp_path, Profile, [msgspec.structs.replace(profile({"f": 3}), state="contended"), profile({"f": 1})])
     path = tmp_path / KEPT
     present = path.read_text(encoding="utf-8")
     path.write_text(present.replace('"contended"', '"shared"').replace('"uncontended"', '"whole"'), encoding="utf-8")
     assert path.read_text(encoding="utf-8") != present
-    assert [one.state for one in kept(tmp_path, Profile)] == ["contended", profile({"f": 1}).state]
+    assert [one.state for one in stored_records(tmp_path, Profile)] == ["contended", profile({"f": 1}).state]

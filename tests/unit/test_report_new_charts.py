@@ -14,7 +14,7 @@ from tollmeter.model import Claim, Outcome, Point, Published, Results, Row, Stud
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.charts.cores import clusters
-from tollmeter.report.charts.memory import rules
+from tollmeter.report.charts.memory import dashed_rules
 
 ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
 
@@ -125,7 +125,7 @@ def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
 
 @pytest.mark.parametrize(("at", "end", "late"), [(4096, 262144, True), (64, 262144, False)])
 def test_a_long_label_of_a_rule_takes_several_lines_on_the_side_with_room(at: int, end: int, late: bool) -> None:
-    _, *labels = rules([(at, "published: the library's dot product falls past N = 4,096")], end)
+    _, *labels = dashed_rules([(at, "published: the library's dot product falls past N = 4,096")], end)
     assert labels
     for label in labels:
         assert [datum["late"] for datum in label["data"]["values"]] == [late]

@@ -26,7 +26,7 @@ from tollmeter.report import overlay
 from tollmeter.report import page as bundles
 from tollmeter.report.numbers import of_row, of_toll
 from tollmeter.report.page import island, render, write
-from tollmeter.report.probe_sections import explaining
+from tollmeter.report.probe_sections import explain_words
 
 MOST_BYTES = 2_000_000
 MOST_MIB = 300
@@ -242,7 +242,7 @@ def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None
 def test_each_number_names_the_command_that_explains_it() -> None:
     results = example_runs.healthy()
     text = html.unescape(page_of(example_runs.healthy))
-    assert all(f'title="--explain {explaining(row)}"' in text for row in results.index.rows if row.status == "ok")
+    assert all(f'title="--explain {explain_words(row)}"' in text for row in results.index.rows if row.status == "ok")
 
 
 def test_each_binary_stands_with_its_hash_and_flags(page: Reader) -> None:

@@ -17,7 +17,7 @@ from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.library.places import runs_and_words
-from tollmeter.library.row_words import selected
+from tollmeter.library.row_words import selected_rows
 from tollmeter.store.journal import NAME
 from tollmeter.store.request import read_request, write_request
 
@@ -66,7 +66,7 @@ def test_rows_are_those_of_the_last_run_that_has_some(run: Path, capsys: pytest.
 
 def test_a_selected_row_has_the_number_that_it_has_among_all(run: Path) -> None:
     every = {(row.probe, row.metric, row.parameters.get("size")): row for row in open_index(run).rows}
-    part = selected(open_run(run), ["memory.*"])
+    part = selected_rows(open_run(run), ["memory.*"])
     assert part.index.rows and all(
         row == every[row.probe, row.metric, row.parameters.get("size")] for row in part.index.rows
     )

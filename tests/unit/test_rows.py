@@ -21,7 +21,7 @@ from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known, Learned, row_name
-from tollmeter.numbers.plausible import in_one_place, judged
+from tollmeter.numbers.plausible import in_one_place, without_implausible
 from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.numbers.series import UNDISTURBED
 
@@ -310,7 +310,7 @@ def statuses(found: tuple[Row, ...]) -> list[str]:
 
 def test_a_spike_in_a_latency_curve_is_refused_and_the_rest_kept() -> None:
     spiked = size_rows({1024: 1.0, 2048: 1.0, 4096: 9.0, 8192: 1.0, 16384: 1.05, 32768: 3.0})
-    found = judged(spiked, LATENCY, {})
+    found = without_implausible(spiked, LATENCY, {})
     assert statuses(found) == ["ok", "ok", "unstable", "ok", "ok", "ok"]
     assert found[2].median is None
     assert found[2].reason
@@ -320,17 +320,17 @@ def test_a_size_of_too_few_visits_for_an_interval_contradicts_no_other() -> None
     """Four samples of one visit, beside other programs."""
     spiked = size_rows({1024: 1.0, 2048: 1.0, 4096: 9.0, 8192: 1.0, 16384: 1.05, 32768: 3.0})
     once = [msgspec.structs.replace(one, visits=1) if one.median == 9.0 else one for one in spiked]
-    assert set(statuses(judged(once, LATENCY, {}))) == {"ok"}
+    assert set(statuses(without_implausible(once, LATENCY, {}))) == {"ok"}
 
 
 def test_noise_in_a_latency_curve_is_kept() -> None:
     wavy = size_rows({1024: 1.0, 2048: 0.97, 4096: 1.02, 8192: 3.6, 16384: 3.4, 32768: 3.6})
-    assert set(statuses(judged(wavy, LATENCY, {}))) == {"ok"}
+    assert set(statuses(without_implausible(wavy, LATENCY, {}))) == {"ok"}
 
 
 def test_a_dependent_load_takes_at_least_a_cycle() -> None:
-    assert statuses(judged(size_rows({1024: 0.1}), LATENCY, {"local": 4e9})) == ["unstable"]
-    assert statuses(judged(size_rows({1024: 1.0}), LATENCY, {"local": 4e9})) == ["ok"]
+    assert statuses(without_implausible(size_rows({1024: 0.1}), LATENCY, {"local": 4e9})) == ["unstable"]
+    assert statuses(without_implausible(size_rows({1024: 1.0}), LATENCY, {"local": 4e9})) == ["ok"]
 
 
 def test_no_more_loads_under_way_than_chains() -> None:
@@ -338,7 +338,7 @@ def test_no_more_loads_under_way_than_chains() -> None:
     loads = [
         row(value, parameters={"chains": chains, "size": 1 << 26}) for chains, value in ((1, 100), (2, 52), (4, 12))
     ]
-    assert statuses(judged(loads, told, {})) == ["ok", "ok", "unstable"]
+    assert statuses(without_implausible(loads, told, {})) == ["ok", "ok", "unstable"]
 
 
 def test_the_odd_one_out_of_a_series_of_chains_is_refused_and_no_other() -> None:
@@ -346,7 +346,7 @@ def test_the_odd_one_out_of_a_series_of_chains_is_refused_and_no_other() -> None
     told = {"any.probe": probe(metric(means="load-of-chains"))}
     waits = {1: 140.0, 2: 13.0, 4: 13.2, 8: 13.1, 16: 13.5, 32: 26.0, 64: 50.0}
     loads = [row(wait / chains, parameters={"chains": chains, "size": 1 << 23}) for chains, wait in waits.items()]
-    found = judged(loads, told, {})
+    found = without_implausible(loads, told, {})
     assert statuses(found) == ["unstable"] + ["ok"] * 6
     assert found[0].reason == "a load waits no longer beside few others than it does beside more"
 
@@ -358,7 +358,7 @@ def test_chains_in_a_cache_that_other_guests_use_are_not_held_against_each_other
         row(value, parameters={"chains": chains, "size": 1 << 23}, shares="L3")
         for chains, value in ((1, 120.0), (8, 15.0), (32, 0.46))
     ]
-    assert set(statuses(judged(loads, told, {}))) == {"ok"}
+    assert set(statuses(without_implausible(loads, told, {}))) == {"ok"}
     assert [one.median for one in in_one_place(loads)] == [120.0, 15.0]
 
 
@@ -369,20 +369,20 @@ def test_a_row_of_two_states_contradicts_nothing_that_lies_in_one_of_them() -> N
     )
     curve = size_rows({1 << 20: 12.0, 1 << 22: 13.0, 1 << 23: 140.0, 3 << 22: 13.0, 7 << 21: 13.0, 1 << 24: 140.0})
     turning = [msgspec.structs.replace(one, states=states) if one.median == 140.0 else one for one in curve]
-    assert statuses(judged(curve, LATENCY, {})).count("unstable") == 1
-    assert set(statuses(judged(turning, LATENCY, {}))) == {"ok"}
+    assert statuses(without_implausible(curve, LATENCY, {})).count("unstable") == 1
+    assert set(statuses(without_implausible(turning, LATENCY, {}))) == {"ok"}
 
 
 def test_bandwidth_is_bounded_by_the_ports() -> None:
     told = {"any.probe": probe(metric(unit="B/s", means="read-bandwidth-of-size"))}
     reads = [row(value, unit="B/s", parameters={"size": 4096}) for value in (500e9, 700e9)]
-    assert statuses(judged(reads, told, {"local": 4e9})) == ["ok", "unstable"]
+    assert statuses(without_implausible(reads, told, {"local": 4e9})) == ["ok", "unstable"]
 
 
 def test_additions_that_wait_take_a_cycle() -> None:
     told = {"any.probe": probe(metric(unit="op/s", means="core-clock"))}
     clocks = [row(value, unit="op/s") for value in (4.1e9, 8e9)]
-    assert statuses(judged(clocks, told, {"local": 4e9})) == ["ok", "unstable"]
+    assert statuses(without_implausible(clocks, told, {"local": 4e9})) == ["ok", "unstable"]
 
 
 @pytest.mark.parametrize(
@@ -396,12 +396,15 @@ def test_additions_that_wait_take_a_cycle() -> None:
 )
 def test_other_bounds(means: str, unit: str, sound: float, absurd: float) -> None:
     told = {"any.probe": probe(metric(unit=unit, means=means))}
-    assert statuses(judged([row(sound, unit=unit), row(absurd, unit=unit)], told, {"local": 4e9})) == ["ok", "unstable"]
+    assert statuses(without_implausible([row(sound, unit=unit), row(absurd, unit=unit)], told, {"local": 4e9})) == [
+        "ok",
+        "unstable",
+    ]
 
 
 def test_emulated_rows_are_not_held_to_the_core_clock() -> None:
     emulated = row(0.01, parameters={"size": 1024}, clock="virtual")
-    assert statuses(judged([emulated], LATENCY, {"local": 4e9})) == ["ok"]
+    assert statuses(without_implausible([emulated], LATENCY, {"local": 4e9})) == ["ok"]
 
 
 def test_rows_apply_the_rules() -> None:

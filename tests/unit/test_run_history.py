@@ -21,10 +21,10 @@ from tollmeter.cli.main import main
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, row_series
 from tollmeter.library.derive import open_index
-from tollmeter.library.run_history import read_history, run_folders
+from tollmeter.library.run_history import read_history, youngest_runs
 from tollmeter.model import EventRate, Failure, Index, Level, Machine, Row, RunInfo, Toll
 from tollmeter.report.history import _change_text
-from tollmeter.store.index import fingerprint, load_excerpt, save
+from tollmeter.store.index import index_fingerprint, load_excerpt, save_index
 from tollmeter.store.journal import NAME as JOURNAL
 
 RECORDED = Path(__file__).resolve().parents[1] / "recordings/format-2"
@@ -41,11 +41,11 @@ def keep(place: Path, number: int, rows: Sequence[Row], machine: Machine = MACHI
         id=str(number), suite="s", started=f"2026-01-{number + 1:02}T12:00:00+00:00", seconds=1, seed=1, status="ok",
         tollmeter="0", folder=str(folder),
     )  # fmt: skip
-    save(folder, fingerprint(folder), Index(format=3, run=run, machine=machine, rows=tuple(rows), **more))
+    save_index(folder, index_fingerprint(folder), Index(format=3, run=run, machine=machine, rows=tuple(rows), **more))
 
 
 def series(place: Path, *words: str) -> list[RowSeries]:
-    return row_series(read_history(run_folders([place], 100), words or ["any.probe"]).readings)
+    return row_series(read_history(youngest_runs([place], 100), words or ["any.probe"]).readings)
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +64,13 @@ def test_the_youngest_runs_are_read_and_one_that_is_named_twice_once(
         keep(tmp_path, number, [row(10.0)])
         os.utime(tmp_path / f"run-{number:02}" / JOURNAL, (1e9 - age, 1e9 - age))
     (tmp_path / "LAST").symlink_to("run-01")
-    assert [folder.name for folder in run_folders([tmp_path, tmp_path / "run-01"], 9)] == ["run-00", "run-02", "run-01"]
+    assert [folder.name for folder in youngest_runs([tmp_path, tmp_path / "run-01"], 9)] == [
+        "run-00",
+        "run-02",
+        "run-01",
+    ]
     assert notices == []
-    assert [folder.name for folder in run_folders([tmp_path], 2)] == ["run-02", "run-01"]
+    assert [folder.name for folder in youngest_runs([tmp_path], 2)] == ["run-02", "run-01"]
     assert "--last 3" in notices[0]
 
 

@@ -22,7 +22,7 @@ from tollmeter.library.prepare import with_history
 from tollmeter.model import Machine, Select, Suite, machine_key
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.root import ROOT
-from tollmeter.store.history import Remembered, place_of, remember
+from tollmeter.store.history import Remembered, host_and_kernel, remember
 from tollmeter.store.request import Request, read_request, write_request
 
 SUITE = Suite(name="s", question="?", select=(Select(probe="*"),))
@@ -119,7 +119,9 @@ def test_a_width_that_no_core_has_is_not_learned(
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     for number, width in enumerate(of_runs):
         widths = {"local": {"x86_64": width}}
-        remember(tmp_path, Remembered(f"{number}", machine_key(machine), place_of(machine), rows={}, widths=widths))
+        remember(
+            tmp_path, Remembered(f"{number}", machine_key(machine), host_and_kernel(machine), rows={}, widths=widths)
+        )
     asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
     assert with_history(asked, machine, set()).widths == {"local": {"x86_64": learned}}
 

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from support.builders import CLOCK_HZ, outcome, probe, quiet, row, sample
-from tollmeter.judgement.convergence import Settlement, budget_beyond, missing, sentence, settlement, visits_wanted
+from tollmeter.judgement.convergence import (
+    Settlement,
+    budget_beyond,
+    missing_visits,
+    sentence,
+    settlement,
+    visits_wanted,
+)
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point
@@ -24,7 +31,7 @@ def visits(point: int, costs: list[float], width: float = 4.0) -> list[Outcome]:
 
 
 def settlement_of(outcomes: list[Outcome], known: Known, seconds: float) -> Settlement:
-    return settlement(outcomes, missing(by_point(outcomes), TOLD, known), known, seconds)
+    return settlement(outcomes, missing_visits(by_point(outcomes), TOLD, known), known, seconds)
 
 
 def settled(points: int, of: int, *open_s: float) -> Settlement:

@@ -18,8 +18,8 @@ from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Se
 from tollmeter.report import studies as words
 from tollmeter.report.headline import headline
 from tollmeter.store.document import read, schema
-from tollmeter.store.index import NAME, fingerprint, load, save
-from tollmeter.studies.claim_rows import measured, timed_by
+from tollmeter.store.index import NAME, index_fingerprint, load_index, save_index
+from tollmeter.studies.claim_rows import measured_claim, timed_by
 from tollmeter.studies.matching_rows import NOT_TOGETHER
 from tollmeter.studies.study import NO_NUMBER, study
 
@@ -122,9 +122,9 @@ def test_what_a_guest_s_kernel_counts_is_no_virtual_time(unit: str, said: str) -
     of = results([entry("new", 9.0, unit=unit, **IN_GUEST)], claim(9.0, unit))
     assert of.suite
     of = msgspec.structs.replace(of, suite=msgspec.structs.replace(of.suite, mend="Boot it."))
-    assert timed_by(of, measured(of, of.suite.published[0])) == said  # type: ignore[union-attr]
+    assert timed_by(of, measured_claim(of, of.suite.published[0])) == said  # type: ignore[union-attr]
     on_hardware = results([entry("new", 9.0, unit=unit)], claim(9.0, unit))
-    assert timed_by(on_hardware, measured(on_hardware, claim(9.0, unit))) == ""
+    assert timed_by(on_hardware, measured_claim(on_hardware, claim(9.0, unit))) == ""
 
 
 def test_a_run_of_no_study_has_none() -> None:
@@ -144,17 +144,17 @@ def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(run: P
     told = study(results([entry("new", 100.0)], claim(100.0), claim(None)))
     index = msgspec.structs.replace(whole, inferred=(*whole.inferred, YES, UNKNOWN), study=told)
     assert index.tolls and index.study
-    save(run, fingerprint(run), index)
-    assert load(run) == index
+    save_index(run, index_fingerprint(run), index)
+    assert load_index(run) == index
 
 
 def test_a_kept_index_that_says_what_cannot_be_is_made_anew(run: Path) -> None:
     index = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=3)
-    save(run, fingerprint(run), index)
+    save_index(run, index_fingerprint(run), index)
     with sqlite3.connect(run / NAME) as db:
         db.execute("UPDATE tolls SET low = high * 2")
     db.close()
-    assert load(run) is None
+    assert load_index(run) is None
 
 
 def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
@@ -231,7 +231,7 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     found = words.answers_of(made, suite_of(gap))
     assert found.sentences == ("4 figures: No board is here.",)
     assert all(one.above and not one.remark for one in found.answers)
-    assert words.remarks(found.answers) == []
+    assert words.study_remarks(found.answers) == []
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
     told = with_index(made, study=study(made))
     assert headline(told).endswith("Of 4 published figures: 4 cannot be judged here.")
@@ -258,14 +258,16 @@ def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     found = words.answers_of(results(hosted(2.0), *claims), suite_of(claims))
     (common,) = found.sentences
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
-    assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
+    assert words.study_remarks(found.answers) == [
+        (f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)
+    ]
     assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == ["(1)", "(2)", "(3)"]
 
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:
     gaps = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(2)]
     found = words.answers_of(results([entry("new", 100.0)], *gaps), suite_of(gaps))
-    assert words.remarks(found.answers) == [("(1)", "No board is here.")]
+    assert words.study_remarks(found.answers) == [("(1)", "No board is here.")]
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
 
 
@@ -285,6 +287,6 @@ def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
     assert of.suite
     answers = words.answers_of(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
     led_to = {line.cells[-1] for line in words.claims_table(answers).rows}
-    assert [number for number, _ in words.remarks(answers)] == sorted(led_to - {""})
+    assert [number for number, _ in words.study_remarks(answers)] == sorted(led_to - {""})
     shared = tuple(msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c"))
-    assert words.remarks(words.answers_of(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []
+    assert words.study_remarks(words.answers_of(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []

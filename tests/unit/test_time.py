@@ -20,7 +20,7 @@ import pytest
 from support.fake_catalog import MACHINE
 from support.waiting import LONG_S, in_time
 from tollmeter.cli.main import main
-from tollmeter.cli.time import joined
+from tollmeter.cli.time import with_joined_values
 from tollmeter.findings import carried
 from tollmeter.library import places, timed
 from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_no_energy, why_uncounted
@@ -97,11 +97,11 @@ def test_parameters_make_a_command_for_each_value_that_it_names() -> None:
 
 
 def test_values_of_a_parameter_are_one_word_for_the_parser() -> None:
-    assert joined(["time", "-P", "n", "1", "2", "-L", "c", "a,b", "x {n}"]) == [
+    assert with_joined_values(["time", "-P", "n", "1", "2", "-L", "c", "a,b", "x {n}"]) == [
         "time", "-P", "n\x1f1\x1f2", "-L", "c\x1fa,b", "x {n}",
     ]  # fmt: skip
-    assert joined(["time", "--", "-P", "n"]) == ["time", "--", "-P", "n"]
-    assert joined(["time", "-i=7", "-Ni", "x"]) == [
+    assert with_joined_values(["time", "--", "-P", "n"]) == ["time", "--", "-P", "n"]
+    assert with_joined_values(["time", "-i=7", "-Ni", "x"]) == [
         "time", "--ignore-failure=7", "-N", "--ignore-failure=all-non-zero", "x",
     ]  # fmt: skip
     assert (statuses("1,7"), statuses("all-non-zero"), statuses("")) == ({1, 7}, None, frozenset())
@@ -615,12 +615,12 @@ def test_energy_is_that_of_whole_packages_and_survives_a_round_of_the_counter(tm
     zone(tmp_path / "intel-rapl:0:0", "core", 5)
     zone(tmp_path / "intel-rapl:2", "psys", 5)
     several = energy.packages(tmp_path)
-    before = energy.read(several)
+    before = energy.read_counters(several)
     counters[0].write_text("995\n")
     counters[1].write_text("15\n")
-    assert energy.taken_uj(several, before, energy.read(several)) == 5 + 25
+    assert energy.taken_uj(several, before, energy.read_counters(several)) == 5 + 25
     counters[0].unlink()
-    assert energy.taken_uj(several, before, energy.read(several)) == energy.UNREADABLE
+    assert energy.taken_uj(several, before, energy.read_counters(several)) == energy.UNREADABLE
     assert energy.packages(tmp_path / "nowhere") == ()
 
 

@@ -78,7 +78,7 @@ def test_a_name_that_nothing_has_is_refused_before_anything_is_built() -> None:
 
 
 def test_libraries_are_named_by_sources_as_by_what_is_built_of_them(root: Path) -> None:
-    built = catalog.load(root / "build", platform.machine()).probes()
+    built = catalog.load_catalog(root / "build", platform.machine()).probes()
     assert {name: " ".join(named) for name, named in sources().items()} == {
         name: probe.library or "" for name, probe in built.items()
     }

@@ -12,7 +12,7 @@ from support import example_runs, study_run
 from tollmeter.model import Published, Results, Suite
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.headline import headline
-from tollmeter.report.programs import answer, published, ways_out
+from tollmeter.report.programs import answer_blocks, published, ways_out
 from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.choices import break_evens, pairs
 from tollmeter.studies.study import study
@@ -38,7 +38,7 @@ def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_belo
     memcpy = next(line for line in shares.rows if line.cells[0] == "memcpy")
     assert memcpy.cells == ("memcpy", "43.4", "19.5", "55.0", "41.0"), "of the busy time, there as here"
     assert all("Idle" not in str(line.cells[0]) for line in shares.rows)
-    said = [block for block in answer(results, suite_of(results)) if isinstance(block, str)]
+    said = [block for block in answer_blocks(results, suite_of(results)) if isinstance(block, str)]
     assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
     assert "1.25 × the throughput" in said[0]
 

@@ -34,7 +34,7 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Record
 from tollmeter.targets.boards import board_of
-from tollmeter.targets.local import X32_LOADER, is_loaded
+from tollmeter.targets.local import X32_LOADER, needs_loader
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words
@@ -174,7 +174,7 @@ def runner_of(target: str, several: Sequence[Words]) -> Iterator[Runner]:
     if no process can be started."""
     kind, _, host = target.partition(":")
     if target == LOCAL:
-        if any(is_loaded(words.path) for words in several):
+        if any(needs_loader(words.path) for words in several):
             make_beside(places.ROOT, X32_LOADER)
         yield here()
     elif kind == "ssh":

@@ -15,7 +15,7 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Failure, Record
-from tollmeter.targets.local import is_loaded, native_command
+from tollmeter.targets.local import native_command, needs_loader
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words, why_failed
@@ -128,7 +128,7 @@ class Here(NamedTuple):
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         ours, theirs = os.pipe()
         command = native_command(words[0])
-        started = [command[0], *command, *words[2:]] if is_loaded(words[0]) else words
+        started = [command[0], *command, *words[2:]] if needs_loader(words[0]) else words
         with open(ours, "rb") as answers:  # noqa: PTH123  a descriptor
             try:
                 process = commands.start("typed", [self.path, way, str(theirs), *started], pass_fds=[theirs])
@@ -146,7 +146,7 @@ class Here(NamedTuple):
         return f"{program}"
 
     def untimed(self, words: Words) -> str:
-        return LOADED if is_loaded(words.path) else ""
+        return LOADED if needs_loader(words.path) else ""
 
 
 class There(NamedTuple):

@@ -44,7 +44,7 @@ def blocks(several: Sequence[Billed]) -> Iterator[Block]:
         yield from _advice(billed.savings)
         before = several[0].bill
         if billed.saved is not None and isinstance(before, Bill):
-            yield checked(billed.saved, before.cpu.value)
+            yield _checked_saving(billed.saved, before.cpu.value)
 
 
 def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[Block]:
@@ -128,7 +128,7 @@ def _advice(several: Sequence[Saving]) -> Iterator[str]:
         yield f"{head}{saving.what}: {crossings}, predicted {time(saving.ns).bare}{least} ({saving.arithmetic})"
 
 
-def checked(saved: Estimate, of_ns: float) -> str:
+def _checked_saving(saved: Estimate, of_ns: float) -> str:
     """Returns a sentence on the saving that interleaved runs show for the second command."""
     ends = f"{_seconds(saved.low)} to {_seconds(saved.high)}"
     share = f"{plain(100 * saved.value / of_ns, 2)} % of the CPU time"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.cli.printing import print_blocks, write_json
+from tollmeter.cli.printing import print_view, write_json
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ def bill(
     else:
         billed = _of_commands(command or [], try_, way, budget, target)
     if save:
-        from tollmeter.bill.saved import save as keep
+        from tollmeter.bill.saved import save_bills as keep
         from tollmeter.store.journal import Session
 
         # A process of another program, and another machine, are not of this program's time.
         seen = watch.seen() if process is None and target == "local" else None
         keep(billed, save, sys.argv[2:], Session("settled", time.monotonic() - began, None, seen), target)
-        places.remember(save)
+        places.set_last_run(save)
     if form == "json":
         write_json(billed)
     else:
-        print_blocks(blocks(billed))
+        print_view(blocks(billed))
 
 
 def _of_process(process: int, for_: str) -> tuple[Billed, ...]:

@@ -13,9 +13,9 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import add_summary, print_blocks, print_notice, write
+from tollmeter.cli.printing import add_summary, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
-from tollmeter.files import plain
+from tollmeter.files import plain_name
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.model import LEAST_CHANGE, Failure
 
@@ -80,7 +80,7 @@ def _written(comparison: Compared, form: str, *, whole: bool) -> bytes:
 def _print(comparison: Compared, *, whole: bool) -> None:
     from tollmeter.report.compared import blocks
 
-    console = print_blocks(blocks(comparison, whole=whole))
+    console = print_view(blocks(comparison, whole=whole))
     if comparison.machines:
         try:
             console.print(f"Page  {_page(comparison, None)}", soft_wrap=True, markup=False)
@@ -98,7 +98,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
         raise Failure("--format html compares two runs, or several with --machines")
     folders = [Path(results.index.run.folder) for results in comparison.runs]
     if len(folders) == 2:
-        path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+        path = out or folders[0] / f"beside-{plain_name(folders[1].resolve().name)}.html"
         try:
             overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
         except Failure as failure:
@@ -228,4 +228,4 @@ def _gate_written(gated_runs: Gated, form: str) -> str:
 def _print_gate(gated_runs: Gated) -> None:
     from tollmeter.report.gated import blocks
 
-    print_blocks(blocks(gated_runs))
+    print_view(blocks(gated_runs))

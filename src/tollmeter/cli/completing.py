@@ -12,7 +12,7 @@ def to_measure(context: typer.Context, incomplete: str) -> list[str]:
     """Suites, probes, and NAME= of the parameters of the probes that were typed."""
     from tollmeter.library import places
 
-    known = places.described(["*"])
+    known = places.described_probes(["*"])
     typed = [known[word] for word in context.params.get("words") or () if word in known]
     parameters = {f"{one.name}=" for probe in typed if probe for one in probe.parameters}
     return _starting(incomplete, [*places.suites(), *known, *sorted(parameters)])
@@ -28,7 +28,7 @@ def runs(incomplete: str) -> list[str]:
 def probes(incomplete: str) -> list[str]:
     from tollmeter.library import places
 
-    return _starting(incomplete, places.described(["*"]))
+    return _starting(incomplete, places.described_probes(["*"]))
 
 
 def run_and_probes(context: typer.Context, incomplete: str) -> list[str]:

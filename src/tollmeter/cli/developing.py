@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write_json
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write_json
 from tollmeter.library import places
 from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
@@ -22,7 +22,7 @@ from tollmeter.model import Abi, Failure, Profile
 from tollmeter.protocol import clean
 from tollmeter.root import IS_CHECKOUT, typed
 from tollmeter.source.header_layout import SYSTEM, SYSTEM_TYPES, declared_in, including, read_types, types_named
-from tollmeter.source.type_layout import Fact, differing_first, double_order, read_layout, table
+from tollmeter.source.type_layout import Fact, differing_first, double_order, layout_table, read_layout
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import build_header, build_layout, find_compiler, probe_names
 from tollmeter.toolchain.packages import brought
@@ -109,7 +109,7 @@ def layout(
         raise Failure(f"--type {clean(kind)} is a type of a header: name that with --header")
     compilers = _compilers(abi, whole=header is not None)
     layouts = {known.name: _facts(known, compiler, header, kind) for known, compiler in compilers}
-    facts = differing_first(table(layouts))
+    facts = differing_first(layout_table(layouts))
     rows = [_cells(fact) for fact in facts if only == "all" or fact.breaks]
     if form == "json":
         print_columns(TableColumns(("fact", *layouts, "breaks"), [(n, *values, b) for n, values, b in rows]), form)
@@ -224,15 +224,15 @@ def casts(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     from tollmeter.report.numbers import count
-    from tollmeter.source.casts import ranked
+    from tollmeter.source.casts import ranked_casts
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
     met = None
     if by:
-        from tollmeter.library.profiling import lines_of
+        from tollmeter.library.profiling import executed_lines
 
-        met = lines_of(by.split())
-    rows = ranked(survey.casts, met)
+        met = executed_lines(by.split())
+    rows = ranked_casts(survey.casts, met)
     if rows or form != "table":
         cells = [_casts_cells(cast, "no warning" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")
@@ -330,9 +330,9 @@ def _print(profiles: list[Profile]) -> None:
             print_notice(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
     with_functions = [profile for profile in profiles if not profile.reason]
     if len(with_functions) == 2:
-        print_blocks(side_by_side(with_functions[0], with_functions[1]))
+        print_view(side_by_side(with_functions[0], with_functions[1]))
     else:
-        print_blocks(block for profile in with_functions for block in alone(profile))
+        print_view(block for profile in with_functions for block in alone(profile))
 
 
 def _print_chosen(words: list[str], profiles: list[Profile], asked: dict[str, str | None]) -> None:

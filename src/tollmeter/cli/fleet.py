@@ -11,7 +11,7 @@ import typer
 
 from tollmeter.catalog import check_known, unknown
 from tollmeter.cli.compare import TRIPPED
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure
 from tollmeter.root import typed
@@ -61,7 +61,7 @@ def report(
 def _print(models: list[JudgedNode], *, whole: bool) -> None:
     from tollmeter.fleet.report import blocks
 
-    print_blocks(blocks(models, whole=whole))
+    print_view(blocks(models, whole=whole))
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ def status(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> None:
     """Print what each node has measured, and why another has not."""
-    from tollmeter.fleet.collecting import states
+    from tollmeter.fleet.collecting import node_states
 
-    _print_nodes(states(folder.resolve()), form)
+    _print_nodes(node_states(folder.resolve()), form)
 
 
 def collect(
@@ -133,7 +133,7 @@ def collect(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """Create a run from each node's complete journal, while jobs run or after."""
-    from tollmeter.fleet.collecting import collect as collected
+    from tollmeter.fleet.collecting import collect_runs as collected
 
     runs = out or folder / "runs"
     states = collected(folder.resolve(), runs.resolve())

@@ -11,7 +11,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
-from tollmeter.cli.printing import print_blocks, write
+from tollmeter.cli.printing import print_view, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _write(found: Health, form: str, out: Path | None) -> None:
 
     judged = found.slower, found.unmeasured
     if form == "table" and out is None:
-        print_blocks([*report.sentences(*judged), report.table(checked_rows(found.results))])
+        print_view([*report.sentences(*judged), report.table(checked_rows(found.results))])
     elif form in ("table", "drain"):
         write(report.reason(*judged).encode(), out)
     else:

@@ -63,9 +63,9 @@ def _run(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] in (["time"], ["gate"], ["sweep"]):
-        from tollmeter.cli.time import joined
+        from tollmeter.cli.time import with_joined_values
 
-        given = joined(given)
+        given = with_joined_values(given)
     from tollmeter.cli.app import app
 
     code = int(app(given, prog_name="toll", standalone_mode=False) or 0)

@@ -22,7 +22,7 @@ def measured_suite(
     Failure (130) after a signal."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.derive import open_run, remembered
-    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.measure import measured, no_observers
     from tollmeter.library.prepare import prepared
 
     options = Options(
@@ -32,7 +32,7 @@ def measured_suite(
     with starting.realtime_priority(wanted=options.is_urgent):
         ready = prepared(options)
     with Stopping() as stopping:
-        done = measured(ready, options, unseen, stopping).folder
+        done = measured(ready, options, no_observers, stopping).folder
         if stopping.asked:
             raise Failure(f"what was measured until now is in {done}", INTERRUPTED)
     remember(places.RUNS, remembered(open_run(done)))

@@ -92,7 +92,7 @@ def terminal() -> Console:
     return Console(highlight=False)
 
 
-def print_blocks(blocks: Iterable[Block]) -> Console:
+def print_view(blocks: Iterable[Block]) -> Console:
     """Prints a view to standard output."""
     from tollmeter.report import text_layout
 

@@ -14,7 +14,7 @@ import typer
 from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing, show
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view
 from tollmeter.cli.sharing import PAGE
 from tollmeter.extras import chart_script_made
 from tollmeter.library import places
@@ -90,11 +90,11 @@ def run(
 def _measuring(options: Options, resume: str | None, limits: Limits | None) -> Callable[[Stopping], MeasuredRun]:
     """Checks everything that can be refused, and returns a function that measures."""
     from tollmeter.cli.watching import watching
-    from tollmeter.library.measure import measured, resumed, unseen
+    from tollmeter.library.measure import measured, no_observers, resumed
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
 
-    observing = unseen if options.quiet else watching
+    observing = no_observers if options.quiet else watching
     if resume is None:
         ready = prepared(options)
         _check_limits(limits, ready.plan, ready.machine)
@@ -140,7 +140,7 @@ def _print_answer(plan: Plan, *, only_time: bool) -> None:
     from tollmeter.report.planned import planned
 
     answer, *parts = planned(plan.points(), plan.probes, expected_seconds(plan), plan.budget_seconds)
-    print_blocks([answer, *(() if only_time else parts)])
+    print_view([answer, *(() if only_time else parts)])
 
 
 def _print_points(plan: Plan, form: str) -> None:
@@ -180,14 +180,14 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, lim
         measured = measuring(stopping)
         measured_s = time.monotonic() - measured.began
         with starting.realtime_priority(wanted=options.is_urgent):
-            code = finished(measured, options, limits)
+            code = _finished(measured, options, limits)
         whole_s = time.monotonic() - measured.began
         if not options.quiet and (why := overrun(measured.budget_s, measured_s, whole_s, cpu_time().waited_s)):
             print_notice(why)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
 
 
-def finished(measured: MeasuredRun, options: Options, limits: Limits | None = None) -> int:
+def _finished(measured: MeasuredRun, options: Options, limits: Limits | None = None) -> int:
     """Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and session.status != BEYOND and not options.quiet:

@@ -12,7 +12,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
 from tollmeter.cli.printing import print_notice, write
-from tollmeter.files import plain
+from tollmeter.files import plain_name
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, open_two, raw_samples
 from tollmeter.library.options import DEFAULT_BUDGET
@@ -34,7 +34,7 @@ def export(
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
 ) -> int:
-    from tollmeter.library.row_words import probes_named, selected
+    from tollmeter.library.row_words import probes_named, selected_rows
 
     runs, rows = places.runs_and_words(words or [])
     names = runs or [places.LAST]
@@ -53,10 +53,10 @@ def export(
     check_known("table", what, TABLES)
     folder = places.find_run(names[0], probes=probes_named(rows))
     if what != "samples":
-        index = selected(open_run(folder), rows).index if rows else open_index(folder)
+        index = selected_rows(open_run(folder), rows).index if rows else open_index(folder)
         table = derived_table(what, index)
     else:
-        results = selected(open_run(folder), rows)
+        results = selected_rows(open_run(folder), rows)
         index, table = results.index, raw_samples(results)
     write(written(table, form, metadata(index)), out)
     return 0
@@ -229,10 +229,10 @@ def _of_one(
     folder: Path, words: Sequence[str], charts: Path | None, out: Path | None, peers: Sequence[str] | None
 ) -> Iterator[Path]:
     from tollmeter.fleet.publishing import peers_of
-    from tollmeter.library.row_words import selected
+    from tollmeter.library.row_words import selected_rows
     from tollmeter.report import page
 
-    results, path = selected(open_run(folder), words), out or folder / _page_name(PAGE, words)
+    results, path = selected_rows(open_run(folder), words), out or folder / _page_name(PAGE, words)
     page.write(results, path, peers_of(results, peers) if peers else ())
     yield path
     if charts:
@@ -243,15 +243,15 @@ def _of_one(
 
 def _page_name(name: str, words: Sequence[str]) -> str:
     """Returns the file name of a page: a page of some rows does not replace the page of all."""
-    return "-".join((plain(" ".join(words)), name)) if words else name
+    return "-".join((plain_name(" ".join(words)), name)) if words else name
 
 
 def _of_two(folders: Sequence[Path], words: Sequence[str], charts: Path | None, out: Path | None) -> Iterator[Path]:
-    from tollmeter.library.row_words import selected
+    from tollmeter.library.row_words import selected_rows
     from tollmeter.report import overlay
 
-    first, second = (selected(results, words) for results in open_two(folders))
-    name = _page_name(f"beside-{plain(folders[1].resolve().name)}.html", words)
+    first, second = (selected_rows(results, words) for results in open_two(folders))
+    name = _page_name(f"beside-{plain_name(folders[1].resolve().name)}.html", words)
     pair, path = overlay.two((first, second)), out or folders[0] / name
     overlay.write(pair, path)
     yield path

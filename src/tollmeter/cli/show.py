@@ -15,9 +15,9 @@ from tollmeter.cli import completing
 from tollmeter.cli.printing import (
     TableColumns,
     print_aligned,
-    print_blocks,
     print_columns,
     print_notice,
+    print_view,
     terminal,
     write,
     write_json,
@@ -75,10 +75,10 @@ def show(
     elif peers:
         print_peers(open_run(folder), peers, form)
     elif raw or rows:
-        from tollmeter.library.row_words import selected
+        from tollmeter.library.row_words import selected_rows
 
         shown = print_explained if explain else print_samples if raw else print_rows
-        shown(selected(open_run(folder), rows), form)
+        shown(selected_rows(open_run(folder), rows), form)
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     elif form == "lmbench":
@@ -105,9 +105,9 @@ def print_samples(results: Results, form: str) -> None:
     if form != "table":
         write(written(raw_samples(results), form))
         return
-    from tollmeter.report.samples import by_probe
+    from tollmeter.report.samples import samples_by_probe
 
-    for samples in by_probe(raw_samples(results), results):
+    for samples in samples_by_probe(raw_samples(results), results):
         print(clean(samples.heading), clean(samples.same), sep="\n")
         print_aligned(TableColumns(samples.names, samples.rows))
 
@@ -149,10 +149,10 @@ def print_explained(results: Results, form: str) -> None:
     shown = rows[:MOST_ROWS]
     for name in dict.fromkeys(row.probe for row in shown):
         abi = next(row.abi for row in shown if row.probe == name)
-        print_blocks(probe_blocks(explained_probe(results.probes[name], abi, builds.get((name, abi)))))
+        print_view(probe_blocks(explained_probe(results.probes[name], abi, builds.get((name, abi)))))
         for explained in explained_rows(whole, [row for row in shown if row.probe == name]):
-            print_blocks(row_blocks(explained))
-    print_blocks(left_out(rows, results.index.run.folder))
+            print_view(row_blocks(explained))
+    print_view(left_out(rows, results.index.run.folder))
 
 
 def print_machine(index: Index, form: str) -> None:
@@ -177,7 +177,7 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
     table = peers_table(results, peers_of(results, names))
     if table is None:
         raise Failure("no other machine of these has a level or toll of this run with an interval", 4)
-    print_blocks([table])
+    print_view([table])
 
 
 def print_attribution(results: Results, words: str, form: str) -> None:
@@ -206,7 +206,7 @@ def print_attribution(results: Results, words: str, form: str) -> None:
 
         write(("\n\n".join(of_blocks(attribution_blocks(attributions))) + "\n").encode())
     else:
-        print_blocks(attribution_blocks(attributions))
+        print_view(attribution_blocks(attributions))
 
 
 def print_index(index: Index, form: str) -> None:
@@ -218,9 +218,9 @@ def print_index(index: Index, form: str) -> None:
 
 def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
     """Prints lmbench's table. getsummary's warnings go to standard error, as it writes them."""
-    from tollmeter.report.lmbench import read_result, result_text, summary, warnings
+    from tollmeter.report.lmbench import lmbench_summary, read_result, result_text, warnings
 
-    write(summary(index, [read_result(path) for path in results]).encode())
+    write(lmbench_summary(index, [read_result(path) for path in results]).encode())
     for warning in warnings(result_text(index)):
         print_notice(f"{index.machine.host}: {warning}")
 
@@ -287,9 +287,9 @@ def history(
         print(SCHEDULE.format(folder=places.RUNS.parent, toll=toll), end="")
         return
     from tollmeter.judgement.row_series import row_series
-    from tollmeter.library.run_history import read_history, run_folders
+    from tollmeter.library.run_history import read_history, youngest_runs
 
-    many_series = read_history(run_folders(runs or [], last), row or [])
+    many_series = read_history(youngest_runs(runs or [], last), row or [])
     series = row_series(many_series.readings)
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
@@ -298,16 +298,16 @@ def history(
         from tollmeter.report.text_layout import INDENT, width_of
 
         width, usual = width_of(terminal()) - INDENT, None if row else many_series.usual
-        print_blocks(blocks(series, many_series.labels, many_series.runs, width, usual=usual))
+        print_view(blocks(series, many_series.labels, many_series.runs, width, usual=usual))
     else:
         _write_history(series, form)
 
 
 def _write_history(series: Sequence[RowSeries], form: str) -> None:
-    from tollmeter.report.history import lines
+    from tollmeter.report.history import point_records
     from tollmeter.store.parquet import ParquetTable
 
-    table = list(lines(series))
+    table = list(point_records(series))
     write(written(ParquetTable(tuple(table[0]), table), form))
 
 
@@ -341,7 +341,7 @@ def list_(
     if names and what != "probes":
         raise Failure(f"`{typed('list', what)}` takes no names: only probes are listed by name")
     if what == "probes":
-        _print_probes(places.described(names or ["*"]), form)
+        _print_probes(places.described_probes(names or ["*"]), form)
         return
     listed = {"suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
     print_columns(listed[what](), form)
@@ -353,10 +353,10 @@ def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
     from tollmeter.library.explaining import explained_probe
     from tollmeter.report.explained import probe_blocks
 
-    for name, probe in places.described(names).items():
+    for name, probe in places.described_probes(names).items():
         if probe is None:
             raise Failure(f"{name} is not described yet: `{typed('run', name)}` builds it", 5)
-        print_blocks(probe_blocks(explained_probe(probe)))
+        print_view(probe_blocks(explained_probe(probe)))
 
 
 def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
@@ -364,7 +364,7 @@ def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
     if form == "table" and first and not more:
         from tollmeter.report.probe_description import blocks
 
-        print_blocks(blocks(first))
+        print_view(blocks(first))
     else:
         print_columns(_probes(described), form)
 
@@ -391,11 +391,11 @@ def _suites() -> TableColumns:
 def _abis() -> TableColumns:
     import platform
 
-    from tollmeter.toolchain.abis import survey
+    from tollmeter.toolchain.abis import survey_abis
 
     names = ("abi", "builds", "runs", "clock", "missing", "mend", "compiler", "summary")
     rows = []
-    for standing in survey(places.ROOT, platform.machine()):
+    for standing in survey_abis(places.ROOT, platform.machine()):
         builds = "yes" if standing.compiler else "no"
         lacks = (standing.target or "no", standing.clock or "", standing.missing or "", standing.mend or "")
         rows.append((standing.name, builds, *lacks, standing.compiler or "", standing.summary))
@@ -404,12 +404,12 @@ def _abis() -> TableColumns:
 
 
 def _runs() -> TableColumns:
-    from tollmeter.store.request import heading
+    from tollmeter.store.request import start_and_words
 
     rows = []
     for folder in places.run_folders():
         try:
-            rows.append((folder.name, *heading(folder)))
+            rows.append((folder.name, *start_and_words(folder)))
         except Failure as failure:
             rows.append((folder.name, "", failure.sentence))
     return TableColumns(("run", "started", "of"), rows)

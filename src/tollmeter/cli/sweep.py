@@ -15,7 +15,7 @@ import typer
 from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import print_blocks, print_notice, write
+from tollmeter.cli.printing import print_notice, print_view, write
 from tollmeter.cli.run import DONE, FAILED, INFRASTRUCTURE, INTERRUPTED, NOTHING, gravest
 from tollmeter.cli.time import split_values
 from tollmeter.files import own_folder
@@ -116,11 +116,11 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
     from tollmeter.conduct import Stopping
     from tollmeter.library import places
     from tollmeter.library.sweeping import conducted, new_sweep, over_restarts, restore_killed
-    from tollmeter.store.sweeps import NAME, load, save, sweep_lock
+    from tollmeter.store.sweeps import NAME, load_sweep, save_sweep, sweep_lock
 
     with sweep_lock() as lock:
         restore_killed(lock)
-    begun = load(reboots) if reboots else None
+    begun = load_sweep(reboots) if reboots else None
     folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()
     seed = begun.seed if begun else secrets.randbelow(1_000_000) if options.seed is None else options.seed
     options = options._replace(seed=seed)
@@ -133,7 +133,7 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
         measure = _measure(options, folder, stopping, len(new.order))
         if reboots:
             end = over_restarts(new, reboots, measure, lambda: stopping.asked)
-            save(folder / NAME, end.sweep)
+            save_sweep(folder / NAME, end.sweep)
         else:
             end = conducted(new, folder / NAME, measure, lambda: stopping.asked)
         code = _answered(end, options.form)
@@ -155,10 +155,10 @@ def _check_measures(options: Options, folder: Path) -> None:
 def _measure(options: Options, folder: Path, stopping: Stopping, steps: int) -> Measure:
     from tollmeter.cli.watching import watching
     from tollmeter.library.derive import open_run
-    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.measure import measured, no_observers
     from tollmeter.library.prepare import prepared
 
-    observing = unseen if options.quiet else watching
+    observing = no_observers if options.quiet else watching
 
     def measure(value: str, name: str) -> str:
         own = options._replace(out=folder / name, began=time.monotonic())
@@ -191,7 +191,7 @@ def _answered(end: SweepEnd, form: str) -> int:
     if form == "json":
         write(report.as_json(found, restored=not end.unrestored))
     else:
-        print_blocks(report.blocks(found))
+        print_view(report.blocks(found))
     page = Path(end.sweep.folder) / PAGE
     try:
         with doing("writing the page"):

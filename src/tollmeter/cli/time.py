@@ -124,7 +124,7 @@ def time_(
     return _measured(typed, options, {form: path for form, path in exports.items() if path})
 
 
-def joined(words: Sequence[str]) -> list[str]:
+def with_joined_values(words: Sequence[str]) -> list[str]:
     """The command line of `time`, `gate` and `sweep` in words that typer reads: the values of -P and -L in one word
     each, and -i with its value."""
     left, made = [*words], []
@@ -169,18 +169,18 @@ def _imported(path: Path, commands: Sequence[str]) -> int:
 def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[str, Path]) -> int:
     from tollmeter.conduct import Stopping
     from tollmeter.library import places
-    from tollmeter.library.command_metrics import sentences
+    from tollmeter.library.command_metrics import uncounted_sentences
     from tollmeter.library.derive import open_run
     from tollmeter.library.timed import timed
 
     with Stopping(answer=lambda: sys.stderr.write("\ntoll: ending; once more ends at once\n")) as stopping:
         done = timed(commands, options, stopping, _progress())
-        places.remember(done.folder)
+        places.set_last_run(done.folder)
         results = open_run(done.folder)
         # An export to standard output is read by a program.
         answer = sys.stderr if STANDARD_OUTPUT in exports.values() else sys.stdout
         _print(results, commands, options, answer)
-        for sentence in sentences(done.uncounted):
+        for sentence in uncounted_sentences(done.uncounted):
             print(f"{sentence}.", file=answer)
         print(f"Run  {done.folder}", file=answer)
         _export(results, commands, exports)

@@ -14,7 +14,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.plan import Plan
-from tollmeter.plan.effort import visits_wanted
+from tollmeter.plan.effort import planned_visits
 from tollmeter.protocol import Outcomes, head
 from tollmeter.report.progress import Progress
 from tollmeter.store.journal import Stream, Tail
@@ -29,7 +29,7 @@ LOOKS = (1, LEAST_VISITS)
 def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
     """Shows progress on standard error until the end, however it comes."""
     with Progress(plan.probes) as progress:
-        visits = sum(visits_wanted(point) * len(plan.placements(point)) for point in plan.points())
+        visits = sum(planned_visits(point) * len(plan.placements(point)) for point in plan.points())
         progress.start(machine, plan.suite, plan.seed, visits, plan.budget_seconds)
         yield Watching(plan.probes, progress)
 

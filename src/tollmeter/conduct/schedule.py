@@ -17,7 +17,7 @@ from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, SweepCurve, groups, is_of_level, is_shown, visit_order
-from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, visits_wanted
+from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, planned_visits
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
@@ -459,7 +459,7 @@ class Schedule:
         converged. For a large point of the first screen, each visit of an interval has its own layout."""
         seen = self._count(point)
         layouts = LEAST_VISITS - seen if self._has_several_layouts(point) else 0
-        visits_s = max(1, visits_wanted(point) - seen) * self._seconds_of([point], effort)
+        visits_s = max(1, planned_visits(point) - seen) * self._seconds_of([point], effort)
         return max(visits_s, layouts * self._first_s(point))
 
 

@@ -14,7 +14,7 @@ from tollmeter.experiment.described import Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.taken import Counts, Taken
 from tollmeter.experiment.timed_visits import Numbers, TimedVisits
-from tollmeter.experiment.visit_table import VisitTable, grouped, is_here, is_timed
+from tollmeter.experiment.visit_table import VisitTable, grouped, has_hardware_time, is_of_this_machine
 from tollmeter.model import Counted, Outcome, Samples
 
 LEAST_ALIKE, MOST_ALIKE = 3, 8
@@ -149,7 +149,7 @@ def _counted(recorded: Recorded) -> Places:
     """Returns visits whose work counts contradict each other or the visit."""
     alone = _alone(recorded)
     counted = [(place, visit, visit.counted) for place, visit in enumerate(recorded.outcomes)
-               if visit.counted and is_here(visit)]  # fmt: skip
+               if visit.counted and is_of_this_machine(visit)]  # fmt: skip
     is_one = not recorded.begins and not recorded.asked.reused
     tell = {_executable(visit) for _, visit, _ in counted if visit.counted_ns > 0 and is_one}
     for place, visit, counts in counted:
@@ -255,7 +255,7 @@ def _spent(recorded: Recorded) -> Places:
     clock of a CPU's time may have the steps of the system's ticks."""
     alone = _alone(recorded)
     for place, visit in enumerate(recorded.outcomes):
-        own_ns = visit.gauges.get("cpu_time", 0.0) if visit.point.probe in alone and is_timed(visit) else 0.0
+        own_ns = visit.gauges.get("cpu_time", 0.0) if visit.point.probe in alone and has_hardware_time(visit) else 0.0
         if own_ns and len(visit.samples):
             columns = Samples.of(visit.samples)
             took_ns = sum(float(columns.column(name).sum()) for name in ("body_n", "body_2n"))

@@ -22,7 +22,14 @@ from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
 from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
-from tollmeter.experiment.run_record import FASTEST_CORE_HZ, OF_VISITS_ASKED, SLACK_S, SLEWED, SLOWEST_CORE_HZ, of_run
+from tollmeter.experiment.run_record import (
+    FASTEST_CORE_HZ,
+    OF_VISITS_ASKED,
+    SLACK_S,
+    SLEWED,
+    SLOWEST_CORE_HZ,
+    run_contradictions,
+)
 from tollmeter.experiment.sampled import (
     AS_BEFORE,
     AS_COUNTED,
@@ -38,7 +45,7 @@ from tollmeter.experiment.sampled import (
     lengths_of,
     spaced,
 )
-from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
+from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, chunks
 from tollmeter.experiment.timed_visits import (
     NO_GAP,
     Broken,
@@ -50,7 +57,7 @@ from tollmeter.experiment.timed_visits import (
     told_of,
 )
 from tollmeter.experiment.uniform import uniform
-from tollmeter.experiment.visit_table import LINUX_CLOCK, LONGEST_NS, VisitTable, grouped, is_here
+from tollmeter.experiment.visit_table import LINUX_CLOCK, LONGEST_NS, VisitTable, grouped, is_of_this_machine
 from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
 STATUS, DISTURBED = "infrastructure", "unstable"
@@ -164,7 +171,7 @@ def checked(recorded: Recorded) -> Checked:
         *(why for rule in OF_RUN for why in rule(recorded)),
         *(_paced(recorded, timed) if len(timed.places) else ()),
     ]
-    here = {place for place, visit in enumerate(recorded.outcomes) if of_all and is_here(visit)}
+    here = {place for place, visit in enumerate(recorded.outcomes) if of_all and is_of_this_machine(visit)}
     withheld = {**dict.fromkeys(here, of_all[0] if of_all else ""), **broken}
     outcomes = tuple(
         _withheld(visit, withheld[place]) if place in withheld and visit.status == "ok" else visit
@@ -269,7 +276,7 @@ LOOPS = (
      "a core is about as fast as the frequency that the system reports"),
 )  # fmt: skip
 """Of visits, how many of which the rates of two loops are known at least, and how often the first is the second."""
-OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, of_run, _clock)
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, run_contradictions, _clock)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
@@ -509,7 +516,7 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
     least = {}
     alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
     for visit in recorded.table.firsts:
-        if (counts := visit.counted) and is_here(visit) and visit.point.probe in alone:
+        if (counts := visit.counted) and is_of_this_machine(visit) and visit.point.probe in alone:
             steps, calls = (
                 (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
             )
@@ -523,7 +530,7 @@ def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
     table, steps = recorded.table, np.full(len(places), inf)
     coarse = (table.resolution_ns > MOST_STEPS * table.cost_ns)[places]
     for group in (coarse, ~coarse):
-        some = next(parts(places[group].tolist(), MOST_FOR_STEPS), ())
+        some = next(chunks(places[group].tolist(), MOST_FOR_STEPS), ())
         taken = Taken([recorded.outcomes[place].samples for place in some])
         apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))
         steps[group] = np.min(apart, initial=inf, where=apart > ROUNDED_NS)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import Array, Estimate, Scatter, hodges_lehmann, log_half_width, shamos_sd
-from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
+from tollmeter.experiment.taken import Floats, Mask, Taken, chunks, ranked
 from tollmeter.model import Outcome, StateName
 
 _LEAST_VISITS, _LEAST_SD, _STEADY = 3, 0.0002, 0.002
@@ -33,7 +33,7 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
 
     A chain of additions never runs faster than the clock, and a busy sibling hyperthread slows it by one or two
     percent, so that the median of the loops would depend on the sibling."""
-    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
+    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in chunks(outcomes))
     return np.concatenate([np.empty(0), *each])
 
 
@@ -176,7 +176,7 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
     most = _LOOKS * sum(len(outcome.samples) for outcome in outcomes)
     seen, in_order, count = np.empty(most), np.empty(most, np.float32), 0
     clocks = [np.empty(0)]
-    for some in parts(outcomes):
+    for some in chunks(outcomes):
         taken = Taken(outcome.samples for outcome in some)
         clocks.append(clocks_of(taken, some))
         readings = widths(taken, clocks[-1])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.machine_record import X86, unlikely
-from tollmeter.experiment.visit_table import VisitTable, is_here
+from tollmeter.experiment.visit_table import VisitTable, is_of_this_machine
 from tollmeter.model import (
     Build,
     ClockReading,
@@ -157,7 +157,7 @@ def _described(recorded: Recorded) -> Places:
         if probe is None or visit.status != "ok":
             return ""
         known = {parameter.name: parameter.choices for parameter in probe.parameters}
-        if built and is_here(visit) and (point.probe, point.abi) not in built:
+        if built and is_of_this_machine(visit) and (point.probe, point.abi) not in built:
             return "a visit is of an executable that the run describes"
         if visit.revision not in (0, probe.revision):
             return "a visit is of its probe's revision"
@@ -212,7 +212,7 @@ def _loaded(recorded: Recorded) -> Places:
     """Returns visits whose process has another size of code or data than most processes of its executable."""
     of_builds = defaultdict[object, dict[int, object]](dict)
     for place, visit in enumerate(recorded.outcomes):
-        if is_here(visit) and "code" in visit.gauges:
+        if is_of_this_machine(visit) and "code" in visit.gauges:
             parts = visit.gauges["code"], visit.gauges.get("data")
             of_builds[visit.point.probe, visit.point.abi][place] = parts
     for several in of_builds.values():
@@ -373,7 +373,7 @@ def _asked_for(recorded: Recorded) -> Places:
         if visit.status != "ok":
             return ""
         is_of = (
-            (not asked.cpus or not is_here(visit) or set(visit.cpus) <= set(asked.cpus))
+            (not asked.cpus or not is_of_this_machine(visit) or set(visit.cpus) <= set(asked.cpus))
             and (not asked.abis or visit.point.abi in asked.abis)
             and (not places or visit.point.target.split(":")[0] in places)
             and (places or not visit.point.target.startswith(OTHER_MACHINE))
@@ -496,7 +496,7 @@ def _executed(recorded: Recorded) -> Places:
 
     def why(visit: Outcome, word: str, families: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> str:
         can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
-        is_odd = machine and is_here(visit) and visit.status == "ok" and can and not machine.startswith(can)
+        is_odd = machine and is_of_this_machine(visit) and visit.status == "ok" and can and not machine.startswith(can)
         return f"a CPU of {machine} executes {word}" if is_odd else ""
 
     yield from recorded.table.broken(lambda visit: why(visit, visit.point.abi, FAMILIES))
@@ -511,7 +511,7 @@ def _sized(recorded: Recorded) -> Places:
 
     def why(visit: Outcome) -> str:
         counts = visit.counted
-        if not is_here(visit) or visit.status != "ok":
+        if not is_of_this_machine(visit) or visit.status != "ok":
             return ""
         held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
         if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes > 0:
@@ -531,7 +531,7 @@ def _accounted(recorded: Recorded) -> Places:
     a part."""
     memory = recorded.machine.memory_bytes or inf
     for place, visit in enumerate(recorded.outcomes):
-        if not is_here(visit) or not visit.gauges or visit.status != "ok":
+        if not is_of_this_machine(visit) or not visit.gauges or visit.status != "ok":
             continue
         values = {**visit.gauges, "memory": memory, "all": 1.0}
         probe = recorded.probes.get(visit.point.probe)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.taken import Floats, Taken, parts, ranked
+from tollmeter.experiment.taken import Floats, Taken, chunks, ranked
 from tollmeter.model import Outcome, Probe, Sample, Samples
 
 TICK_NS = 10_000_000
@@ -78,7 +78,7 @@ def sleeping(outcomes: Sequence[Outcome], probe: Probe, waits: Floats) -> str | 
     return f"its worker waited {often:g} times in a sample, and the probe does not declare that it switches"
 
 
-def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
+def missing_evidence(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
     """Returns the names of the evidence that a visit's samples lack. A sample without this evidence is unobserved
     rather than undisturbed. A count of instructions cannot be disturbed."""
     if outcome.clock.kind == "instructions" or not outcome.samples:
@@ -99,7 +99,9 @@ def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
 
 def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> float:
     """Returns the share of all samples that are in visits with missing evidence."""
-    counts = [(len(outcome.samples), bool(unseen(outcome, probes[outcome.point.probe]))) for outcome in outcomes]
+    counts = [
+        (len(outcome.samples), bool(missing_evidence(outcome, probes[outcome.point.probe]))) for outcome in outcomes
+    ]
     total = sum(count for count, _ in counts)
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
 
@@ -108,7 +110,7 @@ def stolen_share(outcomes: Sequence[Outcome]) -> float:
     """Returns the share of the time of all samples that the hypervisor gave to other guests. The kernel accounts it in
     whole ticks, so that a short sample may seem to lose more than its own time."""
     ticks, measured_ns = 0, 0.0
-    for some in parts(outcomes):
+    for some in chunks(outcomes):
         taken = Taken(outcome.samples for outcome in some)
         ticks += int(np.maximum(taken.column("steal_ticks"), 0.0).sum())
         measured_ns += float(taken.timed_ns().sum())

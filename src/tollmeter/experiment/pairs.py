@@ -54,7 +54,7 @@ def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float
     return [float(second - first) for first, second in quartiles]
 
 
-def ratio(blocks: Sequence[float]) -> Ratio | None:
+def ratio_of_blocks(blocks: Sequence[float]) -> Ratio | None:
     """Returns the ratio of two points; None for fewer than five blocks, whose scatter is too uncertain. blocks: log
     ratio of each block."""
     count = len(blocks)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded
 from tollmeter.experiment.taken import Counts
-from tollmeter.experiment.visit_table import LONGEST_NS, is_here, is_timed
+from tollmeter.experiment.visit_table import LONGEST_NS, has_hardware_time, is_of_this_machine
 from tollmeter.model import Outcome, Probe, Select, Surroundings
 from tollmeter.model.topology import CoreKind
 
@@ -51,7 +51,7 @@ LOOKED_AHEAD = 3
 MONOTONE = "visits stand in the order of their numbers, their rounds and the times at which they began"
 
 
-def of_run(recorded: Recorded) -> Iterator[str]:
+def run_contradictions(recorded: Recorded) -> Iterator[str]:
     yield from _timed(recorded)
     yield from _spanned(recorded)
     yield from _fallen(recorded)
@@ -66,7 +66,7 @@ def of_run(recorded: Recorded) -> Iterator[str]:
 def _timed(recorded: Recorded) -> Iterator[str]:
     """Yields a sentence if the run's time disagrees with the times of its visits: visits between two notes must lie
     between the times of the notes. One visit at each end, still in progress, is exempt."""
-    times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
+    times = [visit.at_ns / 1e9 if has_hardware_time(visit) else 0.0 for visit in recorded.outcomes]
     is_one = not recorded.begins and not recorded.asked.reused
     for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
         inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
@@ -82,7 +82,7 @@ def _timed(recorded: Recorded) -> Iterator[str]:
 def _spanned(recorded: Recorded) -> Iterator[str]:
     """Yields a sentence if the time from a session's first to its last visit exceeds the session's time. The host may
     be delayed before it writes its note."""
-    timed = [visit for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and len(visit.samples)]
+    timed = [visit for visit in recorded.outcomes if has_hardware_time(visit) and visit.at_ns and len(visit.samples)]
     if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
     if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * ((1 + SLEWED) * recorded.seconds + SLACK_S):
@@ -162,7 +162,7 @@ def _is_limited_to_less(recorded: Recorded) -> bool:
 def _goes_on(recorded: Recorded) -> bool:
     """Returns whether completed visits follow the interruption of a session. Visits in progress at the end are
     exempt."""
-    outcomes = [visit for visit in recorded.outcomes if is_here(visit)] if not recorded.begins else []
+    outcomes = [visit for visit in recorded.outcomes if is_of_this_machine(visit)] if not recorded.begins else []
     ended = next((at for at, visit in enumerate(outcomes) if visit.status == "interrupted"), len(outcomes))
     later = sum(visit.status == "ok" for visit in outcomes[ended:])
     return not recorded.asked.reused and later > MOST_UNDER_WAY
@@ -193,8 +193,8 @@ def _is_no_time(_: Recorded, asked: Asked) -> bool:
 def _is_over_budget(recorded: Recorded, asked: Asked) -> bool:
     """Returns whether a visit of a suite begins after the budget of its session. The first rounds are made within every
     budget."""
-    times = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns]
-    later = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and visit.round > 1]
+    times = [visit.at_ns for visit in recorded.outcomes if has_hardware_time(visit) and visit.at_ns]
+    later = [visit.at_ns for visit in recorded.outcomes if has_hardware_time(visit) and visit.at_ns and visit.round > 1]
     is_one = not recorded.begins and not asked.reused and asked.budget_s > 0 and bool(asked.selects)
     return is_one and bool(later) and later[-1] - times[0] > 1e9 * (asked.budget_s + LATE_S)
 
@@ -247,7 +247,7 @@ OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
-def ordered(recorded: Recorded) -> Places:
+def _ordered(recorded: Recorded) -> Places:
     """Returns visits out of order, for each session of a run that lost nothing. A refused visit has round 0 and no CPU,
     and is last."""
     if recorded.asked.reused or recorded.lost:
@@ -277,7 +277,7 @@ def _falling(column: Counts) -> Iterator[int]:
             latest = max(latest, value)
 
 
-def selected(recorded: Recorded) -> Places:
+def _selected(recorded: Recorded) -> Places:
     """Returns visits with a value of a choice or number that was not selected. Sizes are not compared, since they may
     be written in terms of the machine."""
     selects, probes = recorded.asked.selects, recorded.probes
@@ -319,4 +319,4 @@ def _admits(select: Select, visit: Outcome) -> bool:
     return True
 
 
-OF_VISITS_ASKED: Sequence[Callable[[Recorded], Places]] = (ordered, selected)
+OF_VISITS_ASKED: Sequence[Callable[[Recorded], Places]] = (_ordered, _selected)

@@ -26,7 +26,7 @@ _AT_ONCE = 1024
 have its pages anew for each column took a fifth of the time."""
 
 
-def parts(visits: Sequence[V], at_once: int = 0) -> Iterator[Sequence[V]]:
+def chunks(visits: Sequence[V], at_once: int = 0) -> Iterator[Sequence[V]]:
     """Yields visits in chunks whose samples fit into a CPU's cache."""
     at_once = at_once or _AT_ONCE
     return (visits[start : start + at_once] for start in range(0, len(visits), at_once))

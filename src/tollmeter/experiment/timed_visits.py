@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
+from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, chunks
 from tollmeter.experiment.visit_table import LONGEST_NS, VisitTable
 from tollmeter.model import Outcome, Point, Probe
 
@@ -55,7 +55,7 @@ def timed_visits(
     """stated: numbers without samples; numbers: those of samples; rules: each says of some visits which break it."""
     places = table.timed
     seen, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
-    for several in parts(range(len(places))):
+    for several in chunks(range(len(places))):
         part = slice(several[0], several[-1] + 1)
         some = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in stated.items()})
         for name, column in numbers(some).items():

@@ -19,13 +19,13 @@ LONGEST_NS = 1 << 62
 """What no integer of a column holds is still longer than any run."""
 
 
-def is_here(visit: Outcome) -> bool:
+def is_of_this_machine(visit: Outcome) -> bool:
     return visit.point.target == HERE
 
 
-def is_timed(visit: Outcome) -> bool:
+def has_hardware_time(visit: Outcome) -> bool:
     """By Linux's clock on this machine."""
-    return is_here(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
+    return is_of_this_machine(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
 
 
 class VisitTable:
@@ -49,8 +49,8 @@ class VisitTable:
         self.points: NDArray[np.int32] = np.array([*numbers.values()], np.int32)[self.kinds]
         self.counts: Counts = np.bincount(self.kinds, minlength=len(self.firsts))
         self.samples: NDArray[np.int32] = self.column(lambda visit: len(visit.samples), np.int32)
-        self.is_here: Mask = self.of_kinds(map(is_here, self.firsts), np.bool_)
-        self.is_timed: Mask = self.column(is_timed, np.bool_)
+        self.is_here: Mask = self.of_kinds(map(is_of_this_machine, self.firsts), np.bool_)
+        self.is_timed: Mask = self.column(has_hardware_time, np.bool_)
         self.timed: Counts = np.flatnonzero(self.is_timed & (self.samples > 0))
         self.at_ns: Counts = self.column(lambda visit: min(visit.at_ns, LONGEST_NS), np.int64)
         self.rates: Floats = self.column(lambda visit: max(visit.controls, default=0.0), np.float64)

@@ -169,17 +169,17 @@ def is_refuted(results: Results, kind: InferenceKind) -> bool:
     return any(inference.value is False for inference in inferences(results, kind))
 
 
-def of_row(row: Row) -> Evidence:
+def row_evidence(row: Row) -> Evidence:
     """The row's estimate under its name and parameters."""
     words = (row.probe, *(f"{name}={value}" for name, value in row.parameters.items()), row.metric)
     return Evidence(what=" ".join(words), value=row.median or 0.0, unit=row.unit)
 
 
-def counted(what: str, number: float) -> Evidence:
+def count_evidence(what: str, number: float) -> Evidence:
     return Evidence(what=what, value=float(number), unit="count")
 
 
-def ratio(what: str, value: float) -> Evidence:
+def ratio_evidence(what: str, value: float) -> Evidence:
     return Evidence(what=what, value=value, unit="ratio")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import FindingText, counted, rule
+from tollmeter.findings import FindingText, count_evidence, rule
 from tollmeter.model import Evidence, Results
 from tollmeter.model.topology import listed
 from tollmeter.numbers.units import in_percent, short
@@ -76,8 +76,8 @@ def memory_is_short(results: Results) -> Iterator[FindingText]:
     parts = [f"{swapped} pages went to or came from swap"] if swapped >= MOST_SWAPPED else []
     parts += [f"tasks waited for memory during {in_percent(stalled, 1)} of the run"] if stalled > MOST_STALLED else []
     evidence = [
-        counted("pages to and from swap", swapped),
+        count_evidence("pages to and from swap", swapped),
         Evidence(what="time in which some task waited for memory", value=stalled, unit="ratio"),
-        counted("major page faults", seen.paging.get("pgmajfault", 0)),
+        count_evidence("major page faults", seen.paging.get("pgmajfault", 0)),
     ]
     yield FindingText(" and ".join(parts), evidence)

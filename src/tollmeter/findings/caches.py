@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from tollmeter.findings import (
     FindingText,
-    counted,
+    count_evidence,
     inferences,
     is_refuted,
     number,
-    of_row,
     own_rows,
-    ratio,
+    ratio_evidence,
+    row_evidence,
     rule,
     value_of,
 )
@@ -101,7 +101,7 @@ def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
     several = [cache for cache in results.index.machine.caches if cache.size_bytes is None]
     if several:
         levels = ", ".join(dict.fromkeys(f"L{cache.level}" for cache in several))
-        evidence = [counted("caches without a size", len(several))]
+        evidence = [count_evidence("caches without a size", len(several))]
         yield FindingText(f"the system reports caches without sizes: {levels}", evidence)
 
 
@@ -148,7 +148,7 @@ def cache_writes_through(results: Results) -> Iterator[FindingText]:
     if share is not None and is_refuted(results, "write_back"):
         lines = f"a store that hits the first-level cache takes {in_percent(share)} of the time of one that misses"
         yield FindingText(
-            f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)]
+            f"{lines}: the cache writes through", [ratio_evidence("store that fits over store that does not", share)]
         )
 
 
@@ -164,7 +164,7 @@ def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
     times = value_of(inferences(results, "reload_after_store"))
     if times is not None and is_refuted(results, "write_allocate"):
         words = "a store that misses does not fetch its line: loads of data just written miss as well"
-        yield FindingText(words, [ratio("chase through lines just stored to, over one through others", times)])
+        yield FindingText(words, [ratio_evidence("chase through lines just stored to, over one through others", times)])
 
 
 @rule("memory.latency_is_out_of_line", rank="costs")
@@ -215,7 +215,7 @@ def prefetcher_is_absent(results: Results) -> Iterator[FindingText]:
     best = (random.high or 0.0) / (forward.low or 1.0)
     if best < LEAST_PREFETCH_GAIN:
         words = f"sequential access is at most {best:.2f} times as fast as random access: no prefetcher is active"
-        yield FindingText(words, [of_row(forward), of_row(random)])
+        yield FindingText(words, [row_evidence(forward), row_evidence(random)])
 
 
 @rule("memory.prefetcher_is_one_sided", "note")
@@ -228,7 +228,7 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
     if len(works) == 1 and len(fails) == 1:
         gains_of = [inferences(results, "prefetch_gain", direction=way)[0] for way in (*works, *fails)]
         evidence = [
-            ratio(f"random order over {way}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
+            ratio_evidence(f"random order over {way}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
             for way, gain in zip((*works, *fails), gains_of, strict=True)
         ]
         words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
@@ -283,7 +283,7 @@ def walk_is_not_random(results: Results) -> Iterator[FindingText]:
             yield FindingText(
                 f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {here} and {there}. "
                 "A walk in the order of its addresses is prefetched, and looks like this",
-                [of_row(row), of_row(other)],
+                [row_evidence(row), row_evidence(other)],
             )
             return
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.findings import FindingText, counted, is_separate, of_row, own_rows, ratio, rule
+from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
 from tollmeter.model import Evidence, Outcome, Results, Setting
 from tollmeter.model.topology import kind_of
@@ -57,7 +57,7 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
         share = (read.median or 0.0) / (entry.median or 1.0)
         if share > SLOW_SHARE:
             words = f"reading the clock costs {in_percent(share)} of a system call"
-            evidence = [of_row(read), of_row(entry), *of_source]
+            evidence = [row_evidence(read), row_evidence(entry), *of_source]
             yield FindingText(words, evidence, remedy, settings=[CLOCKSOURCE])
     if not measured and source in SLOW_SOURCES:
         words = f"the clock source is {source}, which is read from a device"
@@ -93,7 +93,7 @@ def clock_is_wrong(results: Results) -> Iterator[FindingText]:
         yield FindingText(
             f"the clock of {inner} runs {off} {'fast' if times.value > 1 else 'slow'} "
             f"({least} to {most}) by the clock at the other end of {line}",
-            [ratio("own time over the line's", times.value), counted("visits with marks", len(visits))],
+            [ratio_evidence("own time over the line's", times.value), count_evidence("visits with marks", len(visits))],
         )
 
 
@@ -113,9 +113,9 @@ def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
     spread = float((upper - lower) / middle)
     if spread > LEAST_SCATTER:
         evidence = [
-            ratio("middle half of the control loop's rates", spread),
+            ratio_evidence("middle half of the control loop's rates", spread),
             Evidence(what="median rate of dependent additions", value=float(middle), unit="op/s"),
-            counted("readings", len(rates)),
+            count_evidence("readings", len(rates)),
         ]
         scatter = in_percent(spread, 1)
         words = f"the control loop's rate scatters by {scatter}: other workloads or power management disturb the core"
@@ -143,9 +143,9 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
         yield FindingText(
             f"the core ran {off} {direction} at the end of the run than at its beginning",
             [
-                ratio("core clock, last third of the run over its first", times.value),
-                ratio("least ratio, 95 %", times.low),
-                ratio("greatest ratio, 95 %", times.high),
+                ratio_evidence("core clock, last third of the run over its first", times.value),
+                ratio_evidence("least ratio, 95 %", times.low),
+                ratio_evidence("greatest ratio, 95 %", times.high),
             ],
         )
 
@@ -196,4 +196,4 @@ def trap_is_intercepted(results: Results) -> Iterator[FindingText]:
             kind, other = (in_words(row.parameters.get("trap", row.probe)) for row in (trap, usual))
             more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
             words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) intercepts it"
-            yield FindingText(words, [of_row(trap), of_row(usual)])
+            yield FindingText(words, [row_evidence(trap), row_evidence(usual)])

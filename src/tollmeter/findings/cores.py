@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from tollmeter.findings import FindingText, of_row, own_rows, ratio, rule
+from tollmeter.findings import FindingText, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.judgement.unlike_cpus import CLOCK, UnlikeCpus, costs_of_loops, unlike_cpus
 from tollmeter.model import Evidence, Results, Row, Setting
 from tollmeter.model.topology import numbers
@@ -57,7 +57,7 @@ def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
     A loop takes 3 % longer there in nearly each visit, and by more than what CPUs of one kind differ by: of 1,000 equal
     CPUs at most one is named."""
     for found in _unlike_cpus(results)[0][:MOST_NAMED]:
-        evidence = [ratio(f"{STEP_WORDS[found.loop]}, times the others' median", found.times)]
+        evidence = [ratio_evidence(f"{STEP_WORDS[found.loop]}, times the others' median", found.times)]
         yield FindingText(f"{found.where}: {_beside_others(found)}{_cost_in_words(found)}", evidence)
 
 
@@ -73,7 +73,7 @@ def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
     for found in _unlike_cpus(results)[1][:MOST_NAMED]:
         each, others = 1 / found.cost, _span(1 / found.high, 1 / found.low, ".2f")
         words = f"{found.where} is contended: {each:.2f} additions a cycle, others {others}"
-        yield FindingText(words, [ratio("cycles of an addition, times the others' median", found.times)])
+        yield FindingText(words, [ratio_evidence("cycles of an addition, times the others' median", found.times)])
 
 
 def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
@@ -135,7 +135,7 @@ def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
             f"after some milliseconds of idleness a CPU runs at {in_percent(at_wake.median or 0.0)} of its clock, and "
             f"takes {short(ramp.median or 0.0, 'ns')} to reach it"
         )
-        yield FindingText(words, [of_row(at_wake), of_row(ramp)], settings=[GOVERNOR])
+        yield FindingText(words, [row_evidence(at_wake), row_evidence(ramp)], settings=[GOVERNOR])
 
 
 @rule(
@@ -162,7 +162,7 @@ def idle_states_are_deep(results: Results) -> Iterator[FindingText]:
                 f"{short(idle.median, 'ns')}, and {short(busy.median, 'ns')} where the CPU spins"
             )
             driver = results.index.machine.facts.get("idle_driver", "")
-            evidence = [of_row(idle), of_row(busy)]
+            evidence = [row_evidence(idle), row_evidence(busy)]
             evidence += [Evidence(what="idle driver", value=driver)] if driver else []
             yield FindingText(words, evidence, severity="warning" if least_ns >= EXPENSIVE_WAKE_NS else None)
             return
@@ -191,7 +191,7 @@ def time_is_hidden(results: Results) -> Iterator[FindingText]:
         f"gaps without an interrupt take {in_percent(share.median or 0.0, 2)} of a busy loop's time, the longest "
         f"{short(longest.median or 0.0, 'ns')}: {source} takes it"
     )
-    yield FindingText(words, [of_row(share), of_row(longest)], remedy, None if is_much else "note")
+    yield FindingText(words, [row_evidence(share), row_evidence(longest)], remedy, None if is_much else "note")
 
 
 @rule("machine.interrupts_on_measured_cpus", rank="distorts", proof="counted")
@@ -244,5 +244,5 @@ def timers_are_slack(results: Results) -> Iterator[FindingText]:
             "least slack that a program may ask for"
         )
         slack = results.index.machine.facts.get("timer_slack_ns")
-        evidence = [of_row(usual), of_row(least)]
+        evidence = [row_evidence(usual), row_evidence(least)]
         yield FindingText(words, [*evidence, *([Evidence(what="timer slack in ns", value=slack)] if slack else [])])

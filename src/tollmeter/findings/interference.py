@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from tollmeter.experiment.evidence import unseen
-from tollmeter.findings import FindingText, counted, native_rows, of_row, own_rows, ratio, rule
-from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
+from tollmeter.experiment.evidence import missing_evidence
+from tollmeter.findings import FindingText, count_evidence, native_rows, own_rows, ratio_evidence, row_evidence, rule
+from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_all_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent, short
 
@@ -60,15 +60,15 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
     They took more than a fifth of the CPUs' time; in a run that is too short to count that, tasks waited for a CPU for
     as long."""
     seen = results.index.run.surroundings
-    if seen is None or is_emulated(results.index.rows):
+    if seen is None or is_all_emulated(results.index.rows):
         return
     if seen.others is not None and seen.others > MOST_OTHERS:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
-        evidence = ratio("CPU time of others, of all there was", seen.others)
+        evidence = ratio_evidence("CPU time of others, of all there was", seen.others)
         yield FindingText(words, [evidence], BUSY_REMEDY)
     elif seen.others is None and seen.pressure is not None and seen.pressure > MOST_OTHERS:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
-        evidence = ratio("time in which some task waited for a CPU", seen.pressure)
+        evidence = ratio_evidence("time in which some task waited for a CPU", seen.pressure)
         yield FindingText(words, [evidence], BUSY_REMEDY)
 
 
@@ -90,12 +90,12 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
         cost_in_words = in_percent(median(cost for _, cost in both), sign="+")
         usual = f": rows measured in both states cost {cost_in_words} when contended"
     evidence = [
-        ratio("share of the time in timed batches on a contended core", share),
-        counted("rows seen on an uncontended and on a contended core", len(both)),
+        ratio_evidence("share of the time in timed batches on a contended core", share),
+        count_evidence("rows seen on an uncontended and on a contended core", len(both)),
     ]
     if both:
         row, cost = max(both, key=lambda pair: pair[1])
-        evidence += [of_row(row), ratio("the same on a contended core", 1 + cost)]
+        evidence += [row_evidence(row), ratio_evidence("the same on a contended core", 1 + cost)]
     whose = "the sibling hyperthread is busy" if _may_have_sibling(results.index.machine) else "the core is contended"
     yield FindingText(f"{whose} for {in_percent(share)} of the time{usual}", evidence)
 
@@ -151,7 +151,7 @@ def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
         return
     stopped = f", and stopped it for {short(1e9 * seen.throttled_s, 'ns')}" if seen.throttled_s > 0 else ""
     evidence = [
-        counted("CPUs at a time (cpu.max)", seen.quota),
+        count_evidence("CPUs at a time (cpu.max)", seen.quota),
         Evidence(what="stopped for it", value=1e9 * seen.throttled_s, unit="ns"),
     ]
     yield FindingText(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
@@ -167,7 +167,7 @@ def run_is_held_back(results: Results) -> Iterator[FindingText]:
         return
     if seen.weight < 1:
         words = f"a control group around the run has {in_percent(seen.weight)} of an ordinary share of CPU time"
-        evidence = ratio("share of CPU time beside an ordinary group (cpu.weight)", seen.weight)
+        evidence = ratio_evidence("share of CPU time beside an ordinary group (cpu.weight)", seen.weight)
         yield FindingText(
             f"{words}: where others want a CPU, it waits", [evidence],
             "start it in a group of its own: `systemd-run --scope -p CPUWeight=100`",
@@ -177,7 +177,7 @@ def run_is_held_back(results: Results) -> Iterator[FindingText]:
         return
     usual = seen.policy == ORDINARY_POLICY
     how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
-    evidence_of_both = [counted("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
+    evidence_of_both = [count_evidence("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
     words = f"the run was scheduled {how}: a probe that waits for a CPU waits as that decides"
     mend = f"`renice -n 0 -p $$` in the shell that starts it{'' if usual else ', and `chrt -o -p 0 $$`'}"
     yield FindingText(words, evidence_of_both, mend, name="" if seen.nice >= 0 else "machine.run_is_preferred")
@@ -196,7 +196,7 @@ def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
     seen = results.index.run.surroundings
     if seen and seen.seccomp_filters:
         several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
-        evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters), *_entries(results)]
+        evidence = [count_evidence("filters (Seccomp_filters)", seen.seccomp_filters), *_entries(results)]
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
         yield FindingText(
             f"each system call passed {several}: its time includes that of the filter", evidence, severity=severity
@@ -218,7 +218,7 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
 
 def _entries(results: Results) -> list[Evidence]:
     """Returns the cost of a system call under filters as evidence."""
-    return [of_row(row) for row in own_rows(results, "entry")][:1]
+    return [row_evidence(row) for row in own_rows(results, "entry")][:1]
 
 
 @rule(
@@ -238,7 +238,7 @@ def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
         words = (
             f"a probe left {several} behind, outside its own session, which went on beside whatever was measured next"
         )
-        yield FindingText(words, [counted("processes ended with the run", seen.left_behind)])
+        yield FindingText(words, [count_evidence("processes ended with the run", seen.left_behind)])
 
 
 @rule(
@@ -270,11 +270,15 @@ def evidence_is_missing(results: Results) -> Iterator[FindingText]:
             f"{listed} was not read or not recorded: {unknown} is unknown", [evidence], f"let the run read {listed}"
         )
     if share := results.index.run.unseen_share:
-        lacks = {what for outcome in results.outcomes for what in unseen(outcome, results.probes[outcome.point.probe])}
+        lacks = {
+            what
+            for outcome in results.outcomes
+            for what in missing_evidence(outcome, results.probes[outcome.point.probe])
+        }
         yield FindingText(
             f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
             "disturbances are unknown, and their intervals are wider",
-            [ratio("samples that lack evidence", share)],
+            [ratio_evidence("samples that lack evidence", share)],
             "let the probes call getrusage and sched_setaffinity, and read /proc (a sandbox may deny these)",
         )
 
@@ -302,7 +306,7 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
                 source, remedy = f"the timer's tick, {hz} a second", TICK_REMEDY
                 break
     words = f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}"
-    yield FindingText(words, [of_row(row) for row in (share, period, regular) if row is not None], remedy)
+    yield FindingText(words, [row_evidence(row) for row in (share, period, regular) if row is not None], remedy)
 
 
 @rule(
@@ -323,4 +327,4 @@ def output_changes(results: Results) -> Iterator[FindingText]:
     for name, hashes in outputs.items():
         if different := sum(digest != hashes[0] for digest in hashes):
             words = f"{name} printed different output than in its first run, in {different} of {len(hashes)} runs"
-            yield FindingText(words, [counted("runs with other output", different)])
+            yield FindingText(words, [count_evidence("runs with other output", different)])

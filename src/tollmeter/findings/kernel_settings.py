@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import FindingText, counted, of_row, own_rows, rule
+from tollmeter.findings import FindingText, count_evidence, own_rows, row_evidence, rule
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Evidence, Results, Setting
 from tollmeter.numbers.known import row_name
@@ -40,7 +40,7 @@ def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
         return
     setting = Setting(path="/proc/sys/kernel/numa_balancing", values=("0",))
     words = f"NUMA balancing made {faults / run.seconds:.0f} page faults a second"
-    yield FindingText(words, [counted("hint faults during the run", faults)], settings=[setting])
+    yield FindingText(words, [count_evidence("hint faults during the run", faults)], settings=[setting])
 
 
 @rule(
@@ -58,7 +58,10 @@ def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
     attempts = seen.paging.get("zone_reclaim_success", 0) + seen.paging.get("zone_reclaim_failed", 0) if seen else 0
     if mode != "0" and attempts:
         setting = Setting(path="/proc/sys/vm/zone_reclaim_mode", values=("0",))
-        evidence = [Evidence(what="zone_reclaim_mode", value=mode), counted("reclaims of a node's own", attempts)]
+        evidence = [
+            Evidence(what="zone_reclaim_mode", value=mode),
+            count_evidence("reclaims of a node's own", attempts),
+        ]
         yield FindingText(f"full memory nodes reclaimed their own pages {attempts} times", evidence, settings=[setting])
 
 
@@ -104,7 +107,7 @@ def entry_is_slow(results: Results) -> Iterator[FindingText]:
             f"a system call takes {cycles[1]:.0f} core cycles, and took {best:.0f} in the best earlier run on this "
             "kind of CPU"
         )
-        evidence = [of_row(row), Evidence(what="the best earlier run", value=best, unit="cycle")]
+        evidence = [row_evidence(row), Evidence(what="the best earlier run", value=best, unit="cycle")]
         evidence += [
             Evidence(what=name.removeprefix("vulnerability_"), value=told)
             for name, told in results.index.machine.facts.items()
@@ -128,7 +131,7 @@ def is_for_debugging(results: Results) -> Iterator[FindingText]:
         evidence = [Evidence(what="checks", value=found)]
         entry = next(iter(own_rows(results, "entry")), None)
         cost = f"; the shortest system call takes {entry.median:.0f} ns" if entry is not None else ""
-        evidence += [of_row(entry)] if entry is not None else []
+        evidence += [row_evidence(entry)] if entry is not None else []
         yield FindingText(f"the kernel is built for debugging: {found}{cost}", evidence)
 
 
@@ -172,4 +175,4 @@ def channels_are_missing(results: Results) -> Iterator[FindingText]:
     if best is not None and peak and (best.high or 0.0) < LEAST_OF_RATE * peak:
         of_peak = f"the {peak / 1e9:.0f} GB/s that {modules} modules at {rate} MT/s transfer"
         words = f"all CPUs read {(best.median or 0.0) / 1e9:.0f} GB/s of {of_peak}"
-        yield FindingText(words, [of_row(best), Evidence(what="all modules together", value=peak, unit="B/s")])
+        yield FindingText(words, [row_evidence(best), Evidence(what="all modules together", value=peak, unit="B/s")])

@@ -12,9 +12,9 @@ from tollmeter.findings import (
     least_ratio,
     native_rows,
     number,
-    of_row,
     own_rows,
-    ratio,
+    ratio_evidence,
+    row_evidence,
     rule,
     value_of,
 )
@@ -83,7 +83,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
     for small, saved, share in _saved_by_huge_pages(results):
         walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
         words = f"huge pages would cut {walk} by {in_percent(share)}"
-        yield FindingText(words, [of_row(small), of_row(saved)], settings=settings)
+        yield FindingText(words, [row_evidence(small), row_evidence(saved)], settings=settings)
 
 
 def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
@@ -156,7 +156,7 @@ def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
         words = (
             f"memory of node {home} has {slowest.ratio.value:.1f} times the latency of local memory from node {node}"
         )
-        yield FindingText(words, [of_row(slowest.far), of_row(slowest.near)])
+        yield FindingText(words, [row_evidence(slowest.far), row_evidence(slowest.near)])
 
 
 @rule("memory.cpus_share_a_core", rank="costs")
@@ -197,7 +197,7 @@ def _instances(share: Inference) -> int:
 
 def _efficiency(share: Inference) -> Evidence:
     where = " ".join(f"{name}={value}" for name, value in share.parameters.items() if name != "instances")
-    return ratio(f"efficiency of {_instances(share)} instances, {where}", float(share.value or 0))
+    return ratio_evidence(f"efficiency of {_instances(share)} instances, {where}", float(share.value or 0))
 
 
 @rule(
@@ -222,7 +222,7 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
         subject = "this C library's memcpy" if library else f"the copy routine {routine}"
         times = (best.median or 0.0) / (worst.median or 0.0)
         words = f"{subject} is {times:.1f} times slower if source and destination have different alignment"
-        yield FindingText(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
+        yield FindingText(words, [row_evidence(worst), row_evidence(best)], severity="warning" if library else None)
 
 
 @rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one", rank="costs")
@@ -244,7 +244,7 @@ def access_is_slow(results: Results) -> Iterator[FindingText]:
         times = (row.median or 0.0) / (aligned.median or 1.0)
         verdict = "emulated" if is_emulated else "slow"
         words = f"a misaligned {kind} {row.parameters['op']} is {verdict}: {times:.1f} times as long as an aligned one"
-        yield FindingText(words, [of_row(aligned), of_row(row)])
+        yield FindingText(words, [row_evidence(aligned), row_evidence(row)])
 
 
 @rule(
@@ -275,7 +275,10 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
         yield FindingText(
             f"two CPUs of one last-level cache exchange a line in {cost:.0f} ns{often}, and a load from that cache "
             f"takes {levels[-2].latency_ns:.0f} ns: the pair is not what the topology says",
-            [of_row(row), Evidence(what=f"latency of {levels[-2].level}", value=levels[-2].latency_ns, unit="ns")],
+            [
+                row_evidence(row),
+                Evidence(what=f"latency of {levels[-2].level}", value=levels[-2].latency_ns, unit="ns"),
+            ],
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tollmeter.findings import FindingText, inferences, ratio, rule
+from tollmeter.findings import FindingText, inferences, ratio_evidence, rule
 from tollmeter.model import Inference, Results
 from tollmeter.numbers.units import in_words
 
@@ -33,7 +33,7 @@ def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
             by_workers.setdefault(_workers(threads), []).append((threads, processes))
     for workers, pairs in sorted(by_workers.items(), reverse=True):
         pairs.sort(key=lambda pair: float(pair[0].value or 0) / float(pair[1].value or 1))
-        evidence = [ratio(one.name, float(one.value or 0)) for pair in pairs for one in pair]
+        evidence = [ratio_evidence(one.name, float(one.value or 0)) for pair in pairs for one in pair]
         yield FindingText(_words(workers, pairs), evidence)
 
 

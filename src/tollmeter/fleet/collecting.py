@@ -85,7 +85,7 @@ class _Scheduler(NamedTuple):
     gap: str
 
 
-def states(folder: Path) -> list[NodeState]:
+def node_states(folder: Path) -> list[NodeState]:
     """The state of each node. Raises Failure: 2 if the folder is not a submission, 5 if it cannot be read."""
     submission = read_submission(folder)
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
@@ -104,10 +104,10 @@ def states(folder: Path) -> list[NodeState]:
     ]
 
 
-def collect(folder: Path, out: Path) -> list[NodeState]:
+def collect_runs(folder: Path, out: Path) -> list[NodeState]:
     """Returns the state of all nodes, and places the run of each measured node below `out`, unless an earlier
     call did."""
-    return [_with_run(state, out / state.node) if state.state == MEASURED else state for state in states(folder)]
+    return [_with_run(state, out / state.node) if state.state == MEASURED else state for state in node_states(folder)]
 
 
 def _with_run(state: NodeState, run: Path) -> NodeState:

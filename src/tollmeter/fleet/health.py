@@ -13,7 +13,7 @@ from pathlib import Path
 from tollmeter.fleet.collecting import judged_machines
 from tollmeter.fleet.judged import LEAST_NODES, JudgedNode
 from tollmeter.fleet.matrix import is_dataset
-from tollmeter.fleet.report import reasons_of
+from tollmeter.fleet.report import node_reasons
 from tollmeter.library.derive import add_to_dataset, open_run
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits
@@ -161,4 +161,4 @@ def _of_own(own: str, models: Sequence[JudgedNode]) -> tuple[list[str], list[str
         return [], [
             f"{len(model.model.nodes) - 1} peers of its CPU, kernel and caches, and {LEAST_NODES - 1} are needed"
         ]
-    return reasons_of(model, own), []
+    return node_reasons(model, own), []

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import commands
-from tollmeter.files import plain, read_regular, write_whole
+from tollmeter.files import plain_name, read_regular, write_whole
 from tollmeter.fleet import slurm
 from tollmeter.library.bundling import FAST, BundleRequest, bundled, planned_s
 from tollmeter.model import Failure
@@ -112,7 +112,7 @@ def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
                     raise
                 notify(f"{node}: {failure.sentence}")
     finally:
-        keep(folder, submission)
+        _keep(folder, submission)
     return submission
 
 
@@ -123,10 +123,10 @@ def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
     payload = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / PAYLOAD, payload.content)
-    keep(folder, submission)
+    _keep(folder, submission)
 
 
-def keep(folder: Path, submission: Submission) -> None:
+def _keep(folder: Path, submission: Submission) -> None:
     write_whole(folder / NAME, msgspec.json.format(msgspec.json.encode(submission)) + b"\n")
 
 
@@ -138,7 +138,7 @@ def read_submission(folder: Path) -> Submission:
         raise Failure(f"{folder} is not a folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{folder / NAME} cannot be read: {str(error)[:200]}", 5) from error
-    if unsafe := [node for node in submission.nodes if plain(node) != node]:
+    if unsafe := [node for node in submission.nodes if plain_name(node) != node]:
         raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is not a node name", 5)
     return submission
 
@@ -183,15 +183,15 @@ def hosts_of(file: Path) -> tuple[str, ...]:
         check_host(host)
     if not hosts:
         raise Failure(f"{file} names no host")
-    if len(set(map(plain, hosts))) < len(hosts):
-        raise Failure(f"{file}: two hosts would have one folder: {', '.join(sorted(map(plain, hosts)))}")
+    if len(set(map(plain_name, hosts))) < len(hosts):
+        raise Failure(f"{file}: two hosts would have one folder: {', '.join(sorted(map(plain_name, hosts)))}")
     return hosts
 
 
 def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
     """Measures all hosts, and ends when every host has ended. Raises Failure: 2 if the folder is not empty, 5 if
     nothing can be built."""
-    submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain, hosts)))
+    submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain_name, hosts)))
     prepare(asked, folder, submission)
     limit_s, stop = planned_s(asked) + MARGIN_S, Event()
     with ThreadPoolExecutor(at_once) as pool:
@@ -202,18 +202,18 @@ def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_o
                 ended, waiting = wait(waiting, timeout=_TICK_S, return_when=FIRST_EXCEPTION)
                 for future in ended:
                     if reason := future.result():
-                        submission.refused[plain(running[future])] = reason
+                        submission.refused[plain_name(running[future])] = reason
                         notify(f"{running[future]}: {reason}")
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-            keep(folder, submission)
+            _keep(folder, submission)
     return submission
 
 
 def _measure(host: str, folder: Path, limit_s: float, stop: Event) -> str:
     """Measures a host. Returns why it has no complete journal, or an empty text."""
-    attempt = folder / JOURNALS / plain(host) / _ATTEMPT
+    attempt = folder / JOURNALS / plain_name(host) / _ATTEMPT
     attempt.mkdir(parents=True)
     try:
         with contextlib.closing(Connection(host)) as connection:

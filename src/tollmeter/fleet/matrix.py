@@ -18,11 +18,11 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
-from tollmeter.files import plain
+from tollmeter.files import plain_name
 from tollmeter.model import Cache, Failure, key_of
 from tollmeter.notices import notify
 from tollmeter.root import ROOT
-from tollmeter.store.export import DIGITS, day_of, name_of
+from tollmeter.store.export import DIGITS, day_of, hardware_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -109,7 +109,7 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, Ha
     for readable, read in _ahead(db, _MODELS, [*_parts(_bounded(db, _files(folder, "machines")))]):
         for at, *owner, hypervisor, facts, caches in _lines(read):
             path, (host, cpu, kernel, started) = readable[at], owner
-            name = name_of(host, key_of(cpu, _facts(facts), hypervisor))
+            name = hardware_name(host, key_of(cpu, _facts(facts), hypervisor))
             if why := _misplaced(path, name, started):
                 notify(f"{path} is left out: {why}")
                 continue
@@ -128,7 +128,7 @@ def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[st
         for at, *owner in _lines(read):
             path, (host, _, _, started) = readable[at], owner
             known = owners.get(_place(path), owner)
-            why = _misplaced(path, f"{plain(host)}-{_machine(path)[-DIGITS:]}", started)
+            why = _misplaced(path, f"{plain_name(host)}-{_machine(path)[-DIGITS:]}", started)
             others = (name for name, own, other in zip(_OWNER, owner, known, strict=True) if own != other)
             if why := why or ", ".join(f"its {name} is not that of the run's machine" for name in others):
                 misplaced[path] = why

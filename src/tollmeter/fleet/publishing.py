@@ -13,7 +13,7 @@ from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import notify
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
-from tollmeter.report.charts.memory import beside
+from tollmeter.report.charts.memory import rows_with_traffic
 from tollmeter.store.journal import NAME
 from tollmeter.studies.attribution import prices_of
 
@@ -28,7 +28,7 @@ def publish(results: Results) -> PublishedRun:
                 cpus = cpus_of(row)
                 if cpus and row.median and row.unit == "ns":
                     pairs.setdefault(cpus, PublishedPair(*cpus, row.median))
-        for row, traffic in beside(bench):
+        for row, traffic in rows_with_traffic(bench):
             if row.median and traffic.median and row.unit == "ns":
                 loads.append(Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median))
     walk = prices_of(results).load

@@ -86,7 +86,7 @@ def _what(model: HardwareModel, effect: Effect) -> str:
     """Returns the rows of an effect, with the parameter that distinguishes them from the other rows, if a single one
     does."""
     if effect.level == "row":
-        return row_name(model.rows[effect.rows[0]])
+        return _row_name(model.rows[effect.rows[0]])
     of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
     if effect.level == "node":
         return "all rows" if not effect.others else f"the median of all rows ({of})"
@@ -116,7 +116,7 @@ def _direction(model: HardwareModel, effect: Effect) -> str:
     return "slower than" if effect.cost > 0 else "faster than"
 
 
-def row_name(row: FleetRow) -> str:
+def _row_name(row: FleetRow) -> str:
     words = (row.probe, row.metric, *(f"{name}={value}" for name, value in row.parameters.items()))
     state = {"all": " over all samples", "unknown": ", contention unknown"}.get(row.state, "")
     return clean(" ".join(map(str, words)) + state)
@@ -137,7 +137,7 @@ def distribution(judged: JudgedNode, most: int | None) -> Table | None:
         ends = (exp(column[row]) for column in (spread.middle, spread.low, spread.high))
         values = [quantity(end, judged.model.rows[row].unit) for end in ends]
         differ = percent(exp(spread.sd[row]) - 1)
-        name, nodes = row_name(judged.model.rows[row]), str(spread.nodes[row])
+        name, nodes = _row_name(judged.model.rows[row]), str(spread.nodes[row])
         lines.append(Line((name, nodes, *values, differ, *_worst(judged, row))))
     title = "" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
     return Table(columns, lines, title) if lines else None
@@ -157,7 +157,7 @@ def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
 def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
     """Returns a line for each named node: its host's name and the differences, as `scontrol update` takes it."""
     lines = [
-        f"{_host(node)} toll: {'; '.join(reasons_of(judged, node))}\n"
+        f"{_host(node)} toll: {'; '.join(node_reasons(judged, node))}\n"
         for judged in models
         for named in judged.named
         for node in named.nodes
@@ -166,7 +166,7 @@ def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
     return "".join(lines).encode()
 
 
-def reasons_of(judged: JudgedNode, node: str) -> list[str]:
+def node_reasons(judged: JudgedNode, node: str) -> list[str]:
     """Returns the differences of a named node; for several nodes with a common defect, the largest effect."""
     for named in judged.named:
         if node in named.nodes:
@@ -211,7 +211,7 @@ def _rows(judged: JudgedNode) -> list[dict[str, Any]]:
 def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
     return {
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
-        "reasons": ["; ".join(reasons_of(judged, node)) for node in named.nodes],
+        "reasons": ["; ".join(node_reasons(judged, node)) for node in named.nodes],
         "effects": [
             {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
              "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
@@ -253,7 +253,7 @@ def heat_map(judged: JudgedNode) -> dict[str, Any]:
 def _lines(judged: JudgedNode) -> tuple[list[str], Any]:
     order = sorted(range(len(judged.model.rows)), key=lambda row: (judged.model.rows[row].probe, row))
     if judged.costs.size <= MOST_CELLS:
-        return [row_name(judged.model.rows[row]) for row in order], judged.costs[order]
+        return [_row_name(judged.model.rows[row]) for row in order], judged.costs[order]
     probes: dict[str, list[int]] = {}
     for row in order:
         probes.setdefault(judged.model.rows[row].probe, []).append(row)

@@ -67,7 +67,7 @@ class Remote(NamedTuple):
     ratio: Estimate
 
 
-def is_loaded(row: Row) -> bool:
+def is_under_load(row: Row) -> bool:
     """Returns whether all other CPUs of the node read the memory during this row."""
     return row.parameters.get("beside") == "reads"
 
@@ -75,7 +75,7 @@ def is_loaded(row: Row) -> bool:
 def slowest_remote(rows: Iterable[Row]) -> Remote | None:
     """Returns the slowest load from another node, with the load from the own node; None if no node has both. rows: rows
     of `latency-of-node` that have a number."""
-    known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_loaded(row)]
+    known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_under_load(row)]
     own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
     several = [
         Remote(row, near, ratio(row, near))

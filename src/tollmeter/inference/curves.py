@@ -123,7 +123,7 @@ def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
     values = np.where((least < APART * least[0]) & (values > APART * least), least, values)
     noise = [_noise(row) for row in rows]
     visits = max(int(median(row.visits for row in rows)), 1)
-    return curve([size_of(row) for row in rows], values.tolist(), noise, visits)
+    return noisy_curve([size_of(row) for row in rows], values.tolist(), noise, visits)
 
 
 def _noise(row: Row) -> float:
@@ -156,7 +156,7 @@ class NoisyCurve(Record, frozen=True):
     visits: int
 
 
-def curve(
+def noisy_curve(
     sizes: Sequence[float], values: Sequence[float], noise: Sequence[float] | None = None, visits: int = 4
 ) -> NoisyCurve:
     """Returns the points in the order of size.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.inference.answers import middle, number, relative_error
-from tollmeter.inference.curves import NoisyCurve, curve, segments
+from tollmeter.inference.curves import NoisyCurve, noisy_curve, segments
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import main_place, with_meaning
 from tollmeter.numbers.readings import NS_PER_SECOND
@@ -131,7 +131,7 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
     rows = sweep.rows[begun:]
     visits = int(np.median([row.visits for row in rows]))
     noise = [relative_error(row) for row in rows]
-    points = curve([number(row, AXIS) for row in rows], costs_ns[begun:], noise, max(visits, 1))
+    points = noisy_curve([number(row, AXIS) for row in rows], costs_ns[begun:], noise, max(visits, 1))
     pieces = _levels(points)
     levels = [_level(points, piece) for piece in pieces]
     places = [(begun + start, begun + end) for start, end in pieces]

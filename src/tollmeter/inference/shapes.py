@@ -61,11 +61,11 @@ OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.
 
 def miss_share(shape: Shape, x: Array) -> Array:
     """The share of misses in a buffer x times the capacity; zero below a 64th of it."""
-    return np.asarray(np.interp(np.log(x), LOG_X, table(shape), left=0.0))
+    return np.asarray(np.interp(np.log(x), LOG_X, _table(shape), left=0.0))
 
 
 @lru_cache(maxsize=128)
-def table(shape: Shape) -> Array:
+def _table(shape: Shape) -> Array:
     """The share of misses at every point of LOG_X."""
     x = np.exp(LOG_X)
     if shape.colours == 1:

@@ -147,7 +147,7 @@ def of_rows(
     disturbed."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
-    pairs = [alike(row, new[key]) for key, row in old.items() if why[key] is None]
+    pairs = [in_one_core_state(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = clock_ratio is not None and abs(clock_ratio - 1) > least
     ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, clock_ratio) for pair in pairs]
     adjusted = benjamini_hochberg([_p_value(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)])
@@ -180,7 +180,7 @@ def in_state(row: Row, name: StateName | None) -> Row | None:
     )  # fmt: skip
 
 
-def alike(old: Row, new: Row) -> tuple[Row, Row]:
+def in_one_core_state(old: Row, new: Row) -> tuple[Row, Row]:
     """Returns both rows in one core state: the state of both headlines, else the uncontended core, else all samples;
     unchanged if they share no state."""
     if old.state != new.state:
@@ -396,7 +396,7 @@ def _are_apart(first: Level, second: Level) -> bool:
     return first.size_high < second.size_low or second.size_high < first.size_low
 
 
-def explaining(curve: Curve, boundaries: Sequence[Moved]) -> tuple[Moved, ...]:
+def explaining_boundaries(curve: Curve, boundaries: Sequence[Moved]) -> tuple[Moved, ...]:
     """The moved boundaries at which a curve over size changed."""
     sizes = [int(change.new.parameters[curve.over]) for change in curve.changes] if curve.over == "size" else []
     beside = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from tollmeter.experiment.core import clocks_of, contended_ns
 from tollmeter.experiment.precision import LEAST_VISITS, is_limited, is_of_runs, visits_for
-from tollmeter.experiment.taken import Taken, parts
+from tollmeter.experiment.taken import Taken, chunks
 from tollmeter.model import Metric, Outcome, Point, Probe, Row
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.known import Known
@@ -228,7 +228,7 @@ def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seco
     return Settlement(len(missing), len(missing) - len(open_s), share, contended_share, tuple(open_s))
 
 
-def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
+def missing_visits(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
     """Returns the groups of points that can have a number, each with the number of further visits that it needs.
     groups: visits of each point."""
     lacking = []
@@ -245,7 +245,7 @@ def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dic
     """Nanoseconds in timed batches by point, and the contended share of them, if known."""
     timed_ns: dict[Point, float] = defaultdict(float)
     contended = seen = 0.0
-    for some in parts(outcomes, _SUMMED):
+    for some in chunks(outcomes, _SUMMED):
         taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
         busy_ns, seen_ns = contended_ns(taken, clocks_of(taken, some), widths)

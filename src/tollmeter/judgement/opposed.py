@@ -16,7 +16,7 @@ from tollmeter.experiment.pairs import (
     blocks_of,
     blocks_of_runs,
     blocks_wanted,
-    ratio,
+    ratio_of_blocks,
 )
 from tollmeter.experiment.precision import middle_of
 from tollmeter.model import (
@@ -35,7 +35,7 @@ from tollmeter.model import (
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import is_timed
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
-from tollmeter.numbers.row_of import counted
+from tollmeter.numbers.row_of import as_instructions
 from tollmeter.numbers.series import LEAST_VALUES
 from tollmeter.numbers.stats import benjamini_hochberg
 
@@ -63,7 +63,7 @@ class _Side(NamedTuple):
 
     def stated(self, metric: Metric) -> Metric:
         """Returns the metric in the form of the point's rows: a counted rate is instructions for one of its units."""
-        return counted(metric) if "instructions" in self.clocks() else metric
+        return as_instructions(metric) if "instructions" in self.clocks() else metric
 
     def clocks(self) -> set[Clock]:
         return {read.outcome.clock.kind for read in self.readings.values()}
@@ -101,8 +101,9 @@ def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
     return several or firsts
 
 
-def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
-                  precision: float) -> float:  # fmt: skip
+def visits_wanted_of_two(
+    outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known, precision: float
+) -> float:
     """Returns the total number of visits that each of two points needs for a ratio of this certainty, by the first
     point's first timed metric."""
     sides = _sides(outcomes, [pair], probes, known)
@@ -139,10 +140,10 @@ def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio
         return None
     every = list(_pairs(first, second, metrics, uncontended=False))
     if metrics[1].source == "gauge":
-        return ratio(blocks_of_runs(every))
+        return ratio_of_blocks(blocks_of_runs(every))
     uncontended = list(_pairs(first, second, metrics, uncontended=True))
     enough = len(uncontended) >= _LEAST_WHOLE * len(every)
-    return (ratio(blocks_of(uncontended)) if enough else None) or ratio(blocks_of(every))
+    return (ratio_of_blocks(blocks_of(uncontended)) if enough else None) or ratio_of_blocks(blocks_of(every))
 
 
 def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, uncontended: bool) -> Iterator[Pair]:
@@ -175,13 +176,13 @@ def _record(
     ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
-        metric=metric.name, unit=metric.unit, point=named(point), against=named(other), ratio=value, low=low,
+        metric=metric.name, unit=metric.unit, point=pair_name(point), against=pair_name(other), ratio=value, low=low,
         high=high, blocks=compared.blocks, verdict=verdict,
         metric_against=same.name if same.name != metric.name else "",
     )  # fmt: skip
 
 
-def named(point: Point | Row) -> str:
+def pair_name(point: Point | Row) -> str:
     """Returns the name of a point in `opposed` and `uncompared`."""
     parameters = point.parameters.items() if isinstance(point, Row) else point.parameters
     return " ".join([point.probe, *(f"{name}={value}" for name, value in parameters), point.abi])
@@ -221,7 +222,7 @@ def uncompared(
     compared = {(done.point, done.against) for done in compared_pairs}
     lacking = []
     for pair in pairs:
-        if (named(pair[0]), named(pair[1])) in compared:
+        if (pair_name(pair[0]), pair_name(pair[1])) in compared:
             continue
         seeds = [
             {outcome.round: outcome.seed for outcome in outcomes if outcome.point == point and outcome.status == "ok"}
@@ -233,7 +234,7 @@ def uncompared(
         if is_short:
             reason = f"{layouts} of the {LEAST_BLOCKS} layouts that a ratio needs"
         lacking.append(Uncompared(
-            point=named(pair[0]), against=named(pair[1]), layouts=layouts, is_short=is_short,
+            point=pair_name(pair[0]), against=pair_name(pair[1]), layouts=layouts, is_short=is_short,
             reason=reason or f"fewer than {LEAST_BLOCKS} layouts gave a time above 0 for both",
         ))  # fmt: skip
     return tuple(lacking)
@@ -245,7 +246,7 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
     for outcome in outcomes:
         is_lost = outcome.status == "wrong_answer" or (outcome.status != "interrupted" and outcome.point not in good)
         if outcome.point in pair and is_lost:
-            return f"{named(outcome.point)} has no number ({outcome.reason or outcome.status})"
+            return f"{pair_name(outcome.point)} has no number ({outcome.reason or outcome.status})"
     clocks = {outcome.clock.kind for outcome in outcomes if outcome.point in pair and outcome.status == "ok"}
     if len(clocks) > 1:
         return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"

@@ -127,7 +127,7 @@ def _clock_hz(reading: SeriesPoint) -> float | None:
     return reading.row.clock_hz or reading.source.machine.core_clock_hz
 
 
-def cycles(reading: SeriesPoint) -> float | None:
+def cycles_of_point(reading: SeriesPoint) -> float | None:
     """Returns the core cycles of a time; None for other units."""
     row, clock_hz = reading.row, _clock_hz(reading)
     return row.median * clock_hz / NS_PER_SECOND if row.unit == "ns" and row.median and clock_hz else None
@@ -143,7 +143,7 @@ def _steps(readings: Sequence[SeriesPoint], places: Sequence[int], in_cycles: bo
     scattered = scatter(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
     parts = [readings[begin:end] for begin, end in pairwise([0, *places, len(readings)])]
     return [
-        SeriesStep(place, _change(*pair, scattered), tuple(differences(readings[place - 1], readings[place])))
+        SeriesStep(place, _change(*pair, scattered), tuple(_differences(readings[place - 1], readings[place])))
         for place, pair in zip(places, pairwise(parts), strict=True)
     ]
 
@@ -173,7 +173,7 @@ def _middle(clocks: Sequence[float | None]) -> float | None:
     return median(known) if known and len(known) == len(clocks) else None
 
 
-def differences(old: SeriesPoint, new: SeriesPoint) -> list[str]:
+def _differences(old: SeriesPoint, new: SeriesPoint) -> list[str]:
     """Returns the differences that may explain a change: the kernel and every fact of the machine that both runs have,
     the build of the probe, and Tollmeter's version."""
     facts = facts_that_differ(old.source.machine, new.source.machine)

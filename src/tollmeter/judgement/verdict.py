@@ -45,7 +45,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "unknown" if run.contradictions else "too short"
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
-    has_own_time = not is_emulated(rows)
+    has_own_time = not is_all_emulated(rows)
     seen = run.surroundings if has_own_time else None
     # Other programs on the measured CPUs; where their time is not known, tasks that waited for a CPU.
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
@@ -90,11 +90,11 @@ def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
     """Returns the unreadable sources of evidence that these rows need. A seccomp filter and a tracer slow only system
     calls, and an emulator's time cannot be disturbed."""
     of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
-    others = [name for name in seen.unreadable if name != STATUS and not is_emulated(rows)]
+    others = [name for name in seen.unreadable if name != STATUS and not is_all_emulated(rows)]
     return (*of_calls, *others)
 
 
-def is_emulated(rows: Sequence[Row]) -> bool:
+def is_all_emulated(rows: Sequence[Row]) -> bool:
     """Returns whether no row is of this machine's own time."""
     return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
 

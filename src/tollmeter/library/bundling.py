@@ -25,7 +25,7 @@ from tollmeter.files import own_folder, tar_of, xz_of
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
-from tollmeter.library.prepare import described, with_history
+from tollmeter.library.prepare import description_records, with_history
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan import measured_caches
@@ -136,7 +136,7 @@ def _records(asked: BundleRequest, suite: Suite, catalog: Catalog, abis: Sequenc
     }  # fmt: skip
     used = sorted(used_probes(suite, catalog))
     executables = [catalog.executables.get((name, abi)) for abi in abis for name in used]
-    head = described([probes[name] for name in used], [made.build for made in executables if made])
+    head = description_records([probes[name] for name in used], [made.build for made in executables if made])
     return {"request": _lines([request]), "head": _lines(head)}
 
 
@@ -215,7 +215,7 @@ def imported(path: Path, out: Path | None) -> Imported:
         request = request_of(path, capture)
         folder = out.resolve() if out else places.new_folder(request.suite.name)
         write_run(capture, kept, request, folder)
-    places.remember(folder)
+    places.set_last_run(folder)
     return Imported(folder, capture.visits, capture.lost)
 
 

@@ -108,7 +108,7 @@ def why_uncounted(name: str, count: int) -> str:
     return f"perf_event_open: {os.strerror(-count)}" if count < 0 else "the counter stays at 0"
 
 
-def sentences(refused: Mapping[str, str]) -> list[str]:
+def uncounted_sentences(refused: Mapping[str, str]) -> list[str]:
     """Returns sentences on metrics that were not counted and why, metrics of one reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, why in refused.items():

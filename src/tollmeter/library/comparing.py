@@ -17,11 +17,11 @@ from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
-from tollmeter.library.row_words import probes_named, selected
+from tollmeter.library.row_words import probes_named, selected_rows
 from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.readings import RATES, as_unit
-from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
+from tollmeter.numbers.row_of import PointReadings, as_instructions, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
@@ -48,7 +48,7 @@ def compared(
 
 
 def _part(whole: Compared, words: Sequence[str]) -> Compared:
-    runs = tuple(selected(results, words) for results in whole.runs)
+    runs = tuple(selected_rows(results, words) for results in whole.runs)
     kept = {row_key(row) for results in runs for row in results.index.rows}
     comparisons = tuple(
         msgspec.structs.replace(
@@ -167,6 +167,6 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
             yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
         elif computed := metric_estimates(visited, metric, known).by_mode:
             costs, clock = tuple(computed[0].part.costs.tolist()), visited.readings[0].outcome.clock.kind
-            stated = counted(metric) if clock == "instructions" else metric
+            stated = as_instructions(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
             yield VisitValues(point, stated, values, costs, computed[0].part.layouts, computed[0].scatter)

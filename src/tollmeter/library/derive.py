@@ -33,11 +33,11 @@ from tollmeter.model import (
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
-from tollmeter.store.export import derived_tables, of_run, samples_table, write_tables
-from tollmeter.store.history import Remembered, place_of
+from tollmeter.store.export import derived_tables, samples_table, with_run_columns, write_tables
+from tollmeter.store.history import Remembered, host_and_kernel
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import ParquetTable
-from tollmeter.store.request import Request, kept, places_of, read_request
+from tollmeter.store.request import Request, places_of, read_request, stored_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,9 +73,9 @@ def open_run(folder: Path) -> Results:
 def _made(folder: Path, request: Request) -> Results:
     # Of a journal that grows meanwhile the index is that of the shorter one, and made again.
     seen, contents = index.inodes(folder), read(folder)
-    made_of = index.fingerprint(folder, contents.digest)
+    made_of = index.index_fingerprint(folder, contents.digest)
     results = make(contents, request, folder)
-    index.save(folder, made_of, results.index, results.outcomes, seen)
+    index.save_index(folder, made_of, results.index, results.outcomes, seen)
     return results
 
 
@@ -109,11 +109,11 @@ def check_different(folders: Sequence[Path]) -> None:
 def _kept(folder: Path) -> Index | None:
     """Returns the stored index, if it matches the present content of the folder; else None. Modelled results have their
     own file."""
-    stored = index.load(folder)
+    stored = index.load_index(folder)
     if stored is None:
         return None
     run = msgspec.structs.replace(stored.run, folder=str(folder))
-    return msgspec.structs.replace(stored, run=run, modelled=kept(folder, Modelled))
+    return msgspec.structs.replace(stored, run=run, modelled=stored_records(folder, Modelled))
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Results:
@@ -123,12 +123,12 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.convergence import missing, sentence, settlement
+    from tollmeter.judgement.convergence import missing_visits, sentence, settlement
     from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native, native_outcomes
-    from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_choices, with_relations
+    from tollmeter.numbers.rows import in_parts, rows_of_point, rows_of_points, with_choices, with_relations
     from tollmeter.numbers.tolls import tolls
 
     machine, probes = _machine(contents, folder), _probes(contents.head)
@@ -143,8 +143,10 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     wanted: list[tuple[Sequence[Outcome], float]] = []
     for points, scattered in in_parts(outcomes, probes, known):
         bare_rows += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
-        wanted += missing(points, probes, scattered)
-    rows = with_choices(with_relations(table(bare_rows, outcomes, probes, known), outcomes, machine.topology), outcomes)
+        wanted += missing_visits(points, probes, scattered)
+    rows = with_choices(
+        with_relations(rows_of_points(bare_rows, outcomes, probes, known), outcomes, machine.topology), outcomes
+    )
     against = [(pair.point, pair.against) for pair in request.pairs]
     ratios = opposed(outcomes, against, probes, known, request.precision)
 
@@ -167,7 +169,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=levels,
         lengths=lengths(outcomes, rows, probes, machine, levels), inferred=inferred(rows, probes, levels, machine),
         tolls=tolls(native(rows, machine.architecture), probes, clock_hz), opposed=ratios,
-        profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
+        profiles=stored_records(folder, Profile), modelled=stored_records(folder, Modelled),
     )  # fmt: skip
     derived = msgspec.structs.replace(derived, kinds=core_kinds(derived, probes, outcomes, known.clocks_hz))
     return _judged(_results(contents.head, outcomes, request, derived))
@@ -197,7 +199,7 @@ def _machine(contents: Contents, folder: Path) -> Machine:
 def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:
     return Results(
         index=derived, probes=_probes(reported), builds=reported.builds, outcomes=outcomes, request=_asked(request),
-        suite=request.suite, distances=kept(Path(derived.run.folder), Distances),
+        suite=request.suite, distances=stored_records(Path(derived.run.folder), Distances),
     )  # fmt: skip
 
 
@@ -273,7 +275,7 @@ def remembered(results: Results) -> Remembered:
     machine = results.index.machine
     rows = _rows_remembered(results) if results.index.run.verdict in _TEACH else {}
     run = f"{results.index.run.started} {results.index.run.id}"
-    return Remembered(run=run, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths)
+    return Remembered(run=run, machine=machine_key(machine), place=host_and_kernel(machine), rows=rows, widths=widths)
 
 
 def _rows_remembered(results: Results) -> dict[str, Cost]:
@@ -297,7 +299,7 @@ TABLES = ("rows", "samples", "tolls", "findings", "machines")
 
 def derived_table(name: str, index: Index) -> ParquetTable:
     """Returns one of TABLES other than the samples, with columns for run and machine."""
-    return of_run(derived_tables(index)[name], index)
+    return with_run_columns(derived_tables(index)[name], index)
 
 
 def raw_samples(results: Results) -> ParquetTable:
@@ -307,7 +309,7 @@ def raw_samples(results: Results) -> ParquetTable:
     def judge(taken: Taken, visits: Sequence[Outcome]) -> NDArray[Any]:
         return reasons_of(taken, visits, results.probes)
 
-    return of_run(samples_table(results.outcomes, results.builds, judge), results.index)
+    return with_run_columns(samples_table(results.outcomes, results.builds, judge), results.index)
 
 
 def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:
@@ -442,7 +444,7 @@ def _options(request: Request) -> list[str]:
 
 def _fingerprint(folder: Path) -> str:
     try:
-        return index.fingerprint(folder)
+        return index.index_fingerprint(folder)
     except OSError:
         # Says in words what is wrong with the folder.
         read_request(folder)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from tollmeter.catalog import built_probes
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.evidence import reasons, unseen
+from tollmeter.experiment.evidence import missing_evidence, reasons
 from tollmeter.experiment.taken import Taken
 from tollmeter.library import places
 from tollmeter.library.derive import learned
@@ -223,7 +223,7 @@ def _seen(ok: Sequence[Outcome], probe: Probe) -> tuple[Seen, ...]:
     if len(rates) > 1:
         off = float(np.quantile(np.abs(rates / np.median(rates) - 1), _MOST_READINGS))
         made.append(Seen("control loop, off its median in nine of ten readings by up to", off, "share"))
-    lacking = {what for outcome in ok for what in unseen(outcome, probe)}
+    lacking = {what for outcome in ok for what in missing_evidence(outcome, probe)}
     return (*made, *(Seen(what, None) for what in sorted(lacking)))
 
 

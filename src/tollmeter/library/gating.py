@@ -30,21 +30,21 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit) for name, change, limit in limited]
     unused = (*limits.unused([name for name, _ in changes]), *limits.unmatched(comparison.runs[1]))
-    apart = unlike((comparison.runs[0], comparison.runs[1]))
+    apart = _unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
     broken = tuple(limits.broken(comparison.runs[1]))
-    return Gated(comparison, decide(judged), apart, unused, missing(comparison, limits), broken)
+    return Gated(comparison, decide(judged), apart, unused, _missing(comparison, limits), broken)
 
 
-def missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
+def _missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
     """The rows of the reference to judge that have no number in the new run: a build that breaks a probe is not
     faster."""
     base, new = ({full_name(row) for row in results.index.rows if row.status == "ok"} for results in comparison.runs)
     return tuple(sorted(name for name in base - new if limits.of(name) is not None))
 
 
-def unlike(runs: tuple[Results, Results]) -> tuple[str, ...]:
+def _unlike(runs: tuple[Results, Results]) -> tuple[str, ...]:
     """Returns why two runs cannot show a change of the code: only two quiet runs of one CPU model, kernel and system
     setting can."""
     base, new = (results.index for results in runs)

@@ -18,7 +18,7 @@ from tollmeter.library.options import share
 from tollmeter.model import Failure, Machine, Metric, Outcome, Point, Probe, Results, Row
 from tollmeter.numbers.meanings import WORST, meaning
 from tollmeter.plan.values import with_bytes
-from tollmeter.report.compared_rows import full_name, name_of
+from tollmeter.report.compared_rows import full_name, point_name
 from tollmeter.report.numbers import quantity
 
 NO_LIMIT = "none"
@@ -38,7 +38,7 @@ class Bound:
         quantity."""
         if not fnmatchcase(name, with_bytes(self.glob, machine)):
             return None
-        scale = scale_of(self.unit, unit)
+        scale = _scale_of(self.unit, unit)
         if scale is None:
             raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {unit}")
         return self.value * scale
@@ -69,7 +69,7 @@ _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _OF_TIME = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
-def scale_of(written: str, unit: str) -> float | None:
+def _scale_of(written: str, unit: str) -> float | None:
     """Returns the factor from a written unit to a row's unit; None for a unit of another quantity."""
     if unit == "ns":
         return _OF_TIME.get(written)
@@ -108,7 +108,7 @@ class Limits:
             raise Failure("--limits: the file has no absolute limit: at_most or at_least of [[rows]]")
         for point, bound in product(points, self.bounds):
             for metric in probes[point.probe].metrics:
-                bound.level(name_of(point, metric.name), metric.unit, machine)
+                bound.level(point_name(point, metric.name), metric.unit, machine)
 
     def of(self, name: str) -> float | None:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
@@ -129,7 +129,7 @@ class WorstLimits:
     def has(self, point: Point) -> bool:
         """Returns whether a worst value of the point has a limit."""
         return any(
-            bound.level(name_of(point, metric.name), metric.unit, self.machine) is not None
+            bound.level(point_name(point, metric.name), metric.unit, self.machine) is not None
             for metric, bound in product(self._worst(point), self._most)
         )
 
@@ -137,7 +137,7 @@ class WorstLimits:
         """Returns how a visit is beyond a limit; empty if it is not."""
         seen = [metric for metric in self._worst(outcome.point) if metric.name in outcome.gauges]
         for metric, bound in product(seen, self._most):
-            value, name = outcome.gauges[metric.name], name_of(outcome.point, metric.name)
+            value, name = outcome.gauges[metric.name], point_name(outcome.point, metric.name)
             level = bound.level(name, metric.unit, self.machine)
             if level is not None and bound.excludes(value, level):
                 return f"visit {outcome.visit} ended the run: {bound.sentence(name, value, metric.unit)}"

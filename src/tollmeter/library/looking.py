@@ -27,7 +27,7 @@ from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, prof
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Record
 from tollmeter.notices import Counting, notify
 from tollmeter.plan.points import Ground
-from tollmeter.store.request import keep, kept
+from tollmeter.store.request import store_records, stored_records
 from tollmeter.targets.profiling_visit import DISTANCES, MISSES, measure_distances, model_misses
 from tollmeter.toolchain.abis import open_here
 
@@ -88,7 +88,7 @@ def _take(
             taken.append(take(point))
     finally:
         if taken:
-            keep(folder, form, taken)
+            store_records(folder, form, taken)
 
 
 def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
@@ -137,7 +137,7 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
             open_here(ROOT, point.target, (DISTANCES,)).close()
         stored = _KEPT / _fingerprint(wanted)
         with contextlib.suppress(Failure):  # a damaged file is written again
-            if known := kept(stored, Distances):
+            if known := stored_records(stored, Distances):
                 return known[0]
         if late:
             return msgspec.structs.replace(empty, reason=late)
@@ -147,7 +147,7 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
         loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in measured.loads)
         result = msgspec.structs.replace(empty, loads=loads)
         stored.mkdir(parents=True, exist_ok=True)
-        keep(stored, Distances, [result])
+        store_records(stored, Distances, [result])
         return result
     except (Failure, OSError) as error:
         return msgspec.structs.replace(empty, reason=late or str(error))

@@ -102,7 +102,7 @@ def measured(
             later_s=finishing_later_s(request.budget_seconds, ready.slowness),
         )  # fmt: skip
         if not in_passing:
-            places.remember(journal.folder)
+            places.set_last_run(journal.folder)
         done = _go(work, request, journal, options, _Eyes(observing, stopping, limits))
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
@@ -118,7 +118,7 @@ def resumed(
 ) -> MeasuredRun:
     """Resumes an interrupted run."""
     with Journal.resume(half.folder) as journal:
-        places.remember(journal.folder)
+        places.set_last_run(journal.folder)
         # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
         journal.note(half.session._replace(status="interrupted", reason="the run was resumed"))
         work = _Work(
@@ -320,7 +320,7 @@ class AnalysisJudge:
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         """Returns the visits that a pair needs. A study's pair needs no more once each of its claims has a verdict."""
         precision, claims = self._known.precision, self._suite.published
-        wanted = opposed.visits_wanted(outcomes, pair, self._probes, self._known, precision)
+        wanted = opposed.visits_wanted_of_two(outcomes, pair, self._probes, self._known, precision)
         visits = sum(outcome.point == pair[0] for outcome in outcomes)
         if claims and visits < wanted:
             ratios = opposed.opposed(outcomes, [pair], self._probes, self._known, precision)
@@ -362,7 +362,7 @@ def _undisturbed(row: Row) -> float:
 
 
 @contextlib.contextmanager
-def unseen(plan: Plan, machine: Machine) -> Iterator[Observer]:
+def no_observers(plan: Plan, machine: Machine) -> Iterator[Observer]:
     del plan, machine
     yield Blind()
 

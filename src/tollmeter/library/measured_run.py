@@ -24,14 +24,14 @@ from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples, remembered
-from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
+from tollmeter.library.options import Options, cpus_text, path_of, texts, typed_budget, typed_names, typed_text
 from tollmeter.model import LEAST_CHANGE, Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
 from tollmeter.report.numbers import count
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
-from tollmeter.store.parquet import table_lines
+from tollmeter.store.parquet import records_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ class RunComparison(Comparison, frozen=True):
     def _repr_html_(self) -> str:
         from tollmeter.report import notebook
 
-        return notebook.comparison(self)
+        return notebook.comparison_table(self)
 
 
 def _with_parameters(columns: list[str], lines: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
@@ -163,7 +163,7 @@ class Run:
         if what not in TABLES:
             raise Failure(f"there is no table {what!r}; known: {', '.join(TABLES)}")
         table = flat_parameters(raw_samples(self.results) if what == "samples" else derived_table(what, self.index))
-        return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
+        return list(table[0]), [{name: line[name] for name in table[0]} for line in records_of_table(table)]
 
     def _repr_html_(self) -> str:
         """A short table for a notebook, with a link to the page, which is written if it does not exist."""
@@ -181,7 +181,7 @@ class Run:
             # Relative to the program's folder where it is below that: a browser opens no file:// link of a notebook.
             shown = places.shown(path)
             link = path.as_uri() if shown.is_absolute() else quote(str(shown))
-        return notebook.table(self.index, link, typed("report", str(self.folder)))
+        return notebook.run_table(self.index, link, typed("report", str(self.folder)))
 
 
 def _needs(package: str, function: str) -> Failure:
@@ -229,18 +229,18 @@ def measure(
     signal ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once the measured part is stored; SIGTERM and
     SIGHUP then have the program's own effect."""
     from tollmeter.conduct import Stopping
-    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.measure import measured, no_observers
     from tollmeter.library.prepare import prepared
 
     options = Options(
-        texts("words", words), joined("abi", abi), budget_text(budget), seed, cpus_text(cpus), path_of("out", out),
-        "table", True, time.monotonic(), joined("target", target), text("precision", precision),
-        text("priority", priority), texts("against", against), clock=text("clock", clock),
-        folder=path_of("folder", folder), peer=text("peer", peer),
+        texts("words", words), typed_names("abi", abi), typed_budget(budget), seed, cpus_text(cpus),
+        path_of("out", out), "table", True, time.monotonic(), typed_names("target", target),
+        typed_text("precision", precision), typed_text("priority", priority), texts("against", against),
+        clock=typed_text("clock", clock), folder=path_of("folder", folder), peer=typed_text("peer", peer),
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:
-        kept = measured(ready, options, unseen, stopping).folder
+        kept = measured(ready, options, no_observers, stopping).folder
     if stopping.signal == signal.SIGINT:
         raise KeyboardInterrupt(
             f"the run in {kept} was interrupted: `{typed('run', '--resume', str(kept))}` resumes it"

@@ -133,7 +133,7 @@ def counters_named(text: str) -> bool:
     return text == "on"
 
 
-def numbers(text: str | None) -> tuple[int, ...]:
+def cpu_numbers(text: str | None) -> tuple[int, ...]:
     """CPUs: 0,2 or 4-7. Raises Failure (2)."""
     cpus: list[int] = []
     for part in text.split(",") if text is not None else ():
@@ -159,7 +159,7 @@ def names(text: str | None) -> tuple[str, ...]:
 LARGEST_SEED = 2**63 - 1
 
 
-def text(name: str, value: object) -> str | None:
+def typed_text(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise Failure(f"{name}={value!r}: expected text, as for `toll run --{name}`")
@@ -173,20 +173,20 @@ def texts(name: str, value: object) -> tuple[str, ...]:
     return tuple(several)
 
 
-def joined(name: str, value: object) -> str | None:
+def typed_names(name: str, value: object) -> str | None:
     """Names of ABIs or targets, joined by commas."""
-    return text(name, value) if value is None or isinstance(value, str) else ",".join(texts(name, value))
+    return typed_text(name, value) if value is None or isinstance(value, str) else ",".join(texts(name, value))
 
 
-def budget_text(value: object) -> str | None:
+def typed_budget(value: object) -> str | None:
     """The text of a budget; a number is in seconds."""
-    return f"{value:.3f}s" if isinstance(value, int | float) else text("budget", value)
+    return f"{value:.3f}s" if isinstance(value, int | float) else typed_text("budget", value)
 
 
 def cpus_text(value: object) -> str | None:
     if isinstance(value, Sequence) and all(isinstance(cpu, int) for cpu in value):
         return ",".join(map(str, value))
-    return text("cpus", value)
+    return typed_text("cpus", value)
 
 
 def path_of(name: str, value: object) -> Path | None:

@@ -18,19 +18,19 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
-from tollmeter.files import plain
+from tollmeter.files import plain_name
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
-from tollmeter.store.index import has_numbers
+from tollmeter.store.index import index_has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Journal, has_ended
 from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
 from tollmeter.targets.local import is_run_here
-from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, targets_for
 from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import find, for_cpu, open_here
 from tollmeter.toolchain.build import Gap, find_compiler, probe_names
@@ -70,7 +70,7 @@ def sources() -> dict[str, tuple[str, ...]]:
     return libraries.named_by(ROOT / "probes", sorted(probe_names(ROOT / "probes")))
 
 
-def described(names: Sequence[str]) -> dict[str, Probe | None]:
+def described_probes(names: Sequence[str]) -> dict[str, Probe | None]:
     """The probes of the sources that match one of the names or globs, by the index; None if the index lacks one. Raises
     Failure (2) for a name without a match."""
     known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
@@ -123,7 +123,7 @@ def made_ready(
     _check_any(wanted, named, failures)
     _report([failures[abi] for abi in sorted(failures.keys() - standing.keys())])
     ready = wanted.keys() - failures.keys()
-    loaded = catalog.load(ROOT / "build", platform.machine(), ready)
+    loaded = catalog.load_catalog(ROOT / "build", platform.machine(), ready)
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
     gaps = {abi: failure.sentence for abi, failure in failures.items()}
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
@@ -144,7 +144,7 @@ def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
 
 def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
     try:
-        return not targets or bool(fitting(targets, abi, runs_here=True))
+        return not targets or bool(targets_for(targets, abi, runs_here=True))
     except Failure:
         return False
 
@@ -188,13 +188,13 @@ def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
     """Installs libraries. A library that is not available is reported, also in the rows of its probes. Without a
     compiler none is installed."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
-    missing = libraries.missing(ROOT, sorted(names), wanted)
+    missing = libraries.missing_libraries(ROOT, sorted(names), wanted)
     abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
     for name in missing if any(not isinstance(find_compiler(abi), Gap) for abi in abis) else ():
-        library = libraries.known(ROOT)[name]
+        library = libraries.known_libraries(ROOT)[name]
         notify(f"bringing {library.summary}, once")
         try:
-            libraries.bring(ROOT, name, library)
+            libraries.install_library(ROOT, name, library)
         except Failure as failure:
             notify(failure.sentence)
 
@@ -286,7 +286,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
     failures: dict[str, Failure] = {}
     for abi in loaded.abis:
         try:
-            places[abi] = fitting(targets, known[abi], abi in here)
+            places[abi] = targets_for(targets, known[abi], abi in here)
         except Failure as failure:
             failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
     if not places:
@@ -321,7 +321,7 @@ def new_folder(suite: str) -> Path:
     stored."""
     if not root.may_write(RUNS):
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
-    name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
+    name = f"{date.today().isoformat()}-{plain_name(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
         # What has to be writable for runs to be kept in the checkout.
         nearest = ROOT / "runs" if (ROOT / "runs").is_dir() else ROOT
@@ -454,7 +454,13 @@ def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
 
 
 def _unended(folder: Path) -> str:
-    return "it was interrupted" if not has_ended(folder) else "it has no number" if has_numbers(folder) is False else ""
+    return (
+        "it was interrupted"
+        if not has_ended(folder)
+        else "it has no number"
+        if index_has_numbers(folder) is False
+        else ""
+    )
 
 
 def _asks_for(request: Request, probes: Sequence[str]) -> bool:
@@ -507,7 +513,7 @@ def _journals(place: Path) -> dict[str, float]:
     return ended
 
 
-def remember(folder: Path) -> None:
+def set_last_run(folder: Path) -> None:
     """Makes runs/LAST point to a run, wherever that is. A checkout that cannot be written has no LAST."""
     with contextlib.suppress(OSError):
         RUNS.mkdir(exist_ok=True)

@@ -29,8 +29,8 @@ from tollmeter.library.options import (
     Options,
     check_seed,
     counters_named,
+    cpu_numbers,
     names,
-    numbers,
     priority_named,
     seconds,
     share,
@@ -38,11 +38,11 @@ from tollmeter.library.options import (
 )
 from tollmeter.library.overrun import cpu_time
 from tollmeter.library.wanted import asking
-from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
+from tollmeter.library.workloads import check_trusted_suites, with_workload_selections, with_workloads
 from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
 from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
-from tollmeter.plan import Plan, check_abis, make, measured_caches
+from tollmeter.plan import Plan, check_abis, make_plan, measured_caches
 from tollmeter.plan.points import on_machine
 from tollmeter.store.history import Remembered, recall
 from tollmeter.store.journal import NAME as JOURNAL
@@ -95,14 +95,14 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     wanted = asking(options.words, suites, places.sources(), options.against)
     catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = suite_of_words(options.words, suites, catalog)
-    catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
+    catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), with_workload_selections(suite)
     built_s = spent_once_s() - spent_s
     until_s = options.began + built_s + for_measuring(budget_of(options, suite))
     places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_abis(catalog, abis)
     reported, clock = machine_of(catalog, targets, until_s)
-    machine = measured_caches(reported, numbers(options.cpus))
+    machine = measured_caches(reported, cpu_numbers(options.cpus))
     folder = options.out.resolve() if options.out else places.new_folder(suite.name)
     if not folder.name:
         raise Failure(f"--out {options.out}: a run needs a folder of its own")
@@ -114,7 +114,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         budget_seconds=budget_of(options, suite),
         tollmeter=VERSION,
         abis=abis,
-        cpus=numbers(options.cpus),
+        cpus=cpu_numbers(options.cpus),
         words=options.words,
         targets=targets,
         precision=share(options.precision) if options.precision else usual_precision(options.against),
@@ -205,7 +205,7 @@ def private_bytes(machine: Machine) -> int:
 
 
 def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
-    return make(
+    return make_plan(
         request.suite, catalog, machine, budget_seconds=seconds_for_visits(request), seed=request.seed,
         abis=request.abis, cpus=request.cpus, priority=request.priority,
         counters=request.counters, precision=request.precision,
@@ -343,10 +343,10 @@ def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
 
 def sealed_head(machine: Machine, clock: ClockReading, probes: Iterable[Probe], builds: Iterable[Build]) -> bytes:
     measured_on = [{"k": "machine", **msgspec.to_builtins(machine)}, {"k": "clock", **msgspec.to_builtins(clock)}]
-    return protocol.seal([*measured_on, *described(probes, builds)])
+    return protocol.seal([*measured_on, *description_records(probes, builds)])
 
 
-def described(probes: Iterable[Probe], builds: Iterable[Build]) -> list[dict[str, object]]:
+def description_records(probes: Iterable[Probe], builds: Iterable[Build]) -> list[dict[str, object]]:
     """Returns descriptions and builds as records of a journal."""
     return [
         *({"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(probe)} for probe in probes),

@@ -25,10 +25,10 @@ from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import asking
 from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Share, StateName, Work
 from tollmeter.numbers.known import Place
-from tollmeter.plan.effort import is_counted
+from tollmeter.plan.effort import counts_instructions
 from tollmeter.plan.points import Ground, check_abis, resolve
 from tollmeter.protocol import Damaged, RecordLine, find_lines
-from tollmeter.store.request import keep
+from tollmeter.store.request import store_records
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import ProfileRequest, profiled
 from tollmeter.toolchain.abis import open_here
@@ -167,8 +167,8 @@ class InterleavedProfiles:
         self, wanted: Sequence[ProfilePoint], sampling: ProfileRequest, widths: Mapping[Place, float] = {}
     ) -> None:
         self._points, self._widths = [_Point(point) for point in wanted], widths
-        self._counted = [point for point in self._points if is_counted(point.wanted.point)]
-        self._sampled = [point for point in self._points if not is_counted(point.wanted.point)]
+        self._counted = [point for point in self._points if counts_instructions(point.wanted.point)]
+        self._sampled = [point for point in self._points if not counts_instructions(point.wanted.point)]
         self._sampling, self._turns = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
     def take(self, report: Report, over: Over = lambda: None) -> None:
@@ -244,7 +244,8 @@ def _profile(
     symbols = symbols_of(Path(point.wanted.executable.path))
     return msgspec.structs.replace(
         empty, source=slices[0].last.source if slices[0].last.is_whole else WITHOUT_KERNEL, state=state,
-        shares=_shares(symbols, slices, is_exact=is_counted(asked)), lost=sum(part.last.lost for part in slices),
+        shares=_shares(symbols, slices, is_exact=counts_instructions(asked)),
+        lost=sum(part.last.lost for part in slices),
         operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
 
@@ -314,7 +315,7 @@ def profile_suite(
     try:
         turns.take(report, over)
     finally:
-        keep(folder, Profile, turns.profiles())
+        store_records(folder, Profile, turns.profiles())
 
 
 def take_all(wanted: Sequence[ProfilePoint], sampling: ProfileRequest) -> list[Profile]:
@@ -324,7 +325,7 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: ProfileRequest) -> list[P
     return turns.profiles()
 
 
-def lines_of(words: Sequence[str]) -> Met:
+def executed_lines(words: Sequence[str]) -> Met:
     """Returns how often each line of a probe's sources ran, at typical values unless the words name others. Raises
     Failure."""
     wanted = points_of(words, (), ())[0]

@@ -14,7 +14,7 @@ from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import visits_of
 from tollmeter.model import Failure, Machine, Parameter, Results, Row, Select, Suite, Value
 from tollmeter.numbers.meanings import part_of
-from tollmeter.plan.values import read
+from tollmeter.plan.values import read_value
 
 EVERY = "*"
 
@@ -34,7 +34,7 @@ def named_rows(words: Sequence[str]) -> list[Word]:
     return [Word(word.name, {**common, **word.settings}) for word in named]
 
 
-def selected(results: Results, words: Sequence[str]) -> Results:
+def selected_rows(results: Results, words: Sequence[str]) -> Results:
     """The part of a run that the words select, with the numbers of the whole run; without words the run. Raises Failure
     (2) for a word that selects no row, with the nearest names."""
     named, machine = named_rows(words), results.index.machine
@@ -73,7 +73,7 @@ def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
     if text == str(value):
         return True
     try:
-        return value in read(Parameter(name=name, kind="size", summary=""), text, machine)
+        return value in read_value(Parameter(name=name, kind="size", summary=""), text, machine)
     except Failure:
         return False
 

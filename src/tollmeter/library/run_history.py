@@ -38,7 +38,7 @@ class History(NamedTuple):
     usual: tuple[Key, ...] = ()
 
 
-def run_folders(named: Sequence[Path], most: int) -> list[Path]:
+def youngest_runs(named: Sequence[Path], most: int) -> list[Path]:
     """Returns the youngest of the named runs and of the runs in named folders, by default of `toll list runs`; the
     oldest first. Raises Failure (2)."""
     every = [(run.parent, run.name) for run in places.runs_below(named)] if named else places.run_places()

@@ -24,7 +24,7 @@ from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import discarded_share
 from tollmeter.library.derive import open_run
 from tollmeter.library.lies import HONEST, IN_JOURNALS, IN_PROBES, Lie, Untruth, finding_named
-from tollmeter.library.measure import measured, unseen
+from tollmeter.library.measure import measured, no_observers
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
 from tollmeter.model import Abi, Failure, Priority, Results, Select, Suite
@@ -153,7 +153,7 @@ def _measured(
     priority: Priority = "real-time", precision: float = _SOON_REACHED,
 ) -> Results:  # fmt: skip
     """Measures a selection as any run does, and returns its results."""
-    built = catalog.load(tree / "build", platform.machine())
+    built = catalog.load_catalog(tree / "build", platform.machine())
     machine, clock = machine_of(built, ())
     request = Request(
         id=folder.name, suite=Suite(name="selftest", question="What passes for a number?", select=tuple(selects)),
@@ -162,7 +162,7 @@ def _measured(
     )  # fmt: skip
     ready = Prepared(request, built, machine, clock, plan_of(request, built, machine))
     options = Options((), None, None, None, None, folder, "table", quiet=True, began=time.monotonic(), beside=True)
-    measured(ready, options, unseen, stopping, in_passing=True)
+    measured(ready, options, no_observers, stopping, in_passing=True)
     if stopping.asked:
         raise KeyboardInterrupt
     return open_run(folder)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import commands
-from tollmeter.files import plain
+from tollmeter.files import plain_name
 from tollmeter.judgement.swept import SweptRun
 from tollmeter.library.derive import open_run
 from tollmeter.library.typed_commands import fill, words_of
@@ -33,9 +33,9 @@ from tollmeter.store.sweeps import (
     forget_unrestored,
     is_running,
     keep_unrestored,
-    load,
+    load_sweep,
     record_path,
-    save,
+    save_sweep,
     start_of,
     sweep_lock,
     try_lock,
@@ -167,7 +167,7 @@ def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable
                 if stopped() and step.reason:
                     break
                 sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step))
-                save(path, sweep)
+                save_sweep(path, sweep)
         finally:
             failed = _restored(knob, sweep.first)
         return SweepEnd(sweep, failed)
@@ -197,7 +197,7 @@ def _measured(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
 
 def _name(sweep: SweepState) -> str:
     """Returns the name of the next step's folder; a crash may have left a folder of that name."""
-    name = f"{len(sweep.steps) + 1:02}-{plain(sweep.order[len(sweep.steps)])}"
+    name = f"{len(sweep.steps) + 1:02}-{plain_name(sweep.order[len(sweep.steps)])}"
     several = (name if number == 1 else f"{name}-{number}" for number in range(1, 1000))
     return next(free for free in several if not os.path.lexists(Path(sweep.folder) / free))
 
@@ -249,10 +249,10 @@ def restore_killed(lock: int) -> str:
 def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
     """Continues the sweep of the file, or begins one, until a value needs a reboot. Raises Failure: 2 if the file is of
     another sweep; 7 if the machine has to reboot, by --set or by the user."""
-    sweep = load(path)
+    sweep = load_sweep(path)
     if sweep is None:
         sweep = new
-        save(path, sweep)
+        save_sweep(path, sweep)
     mine = (new.variable, new.set, new.verify, new.values, new.words)
     if (sweep.variable, sweep.set, sweep.verify, sweep.values, sweep.words) != mine:
         raise Failure(f"{path} is of another sweep: `{typed('sweep', *sweep.words)}`; name another file")
@@ -264,7 +264,7 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
         if stopped() and step.reason:
             break
         sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step), asked=None)
-        save(path, sweep)
+        save_sweep(path, sweep)
     return SweepEnd(sweep, knob.check(sweep.first) if sweep.is_done else "")
 
 
@@ -273,10 +273,10 @@ def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[Sweep
     Raises Failure (7) if the value takes effect at the next boot."""
     if sweep.asked is None and knob.check(value):
         sweep = msgspec.structs.replace(sweep, asked=AskedValue(value=value, boot=boot()))
-        save(path, sweep)
+        save_sweep(path, sweep)
         failed = knob.turn(value)
         if failed:  # the next start asks again
-            save(path, msgspec.structs.replace(sweep, asked=None))
+            save_sweep(path, msgspec.structs.replace(sweep, asked=None))
             raise Failure(f"{knob.variable} cannot be set to {value}: {failed}", UNRESTORED)
     if sweep.asked is not None and sweep.asked.boot == boot() and knob.check(value):
         raise Failure(
@@ -287,14 +287,14 @@ def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[Sweep
     if len(tried := dict.fromkeys([*asked.tried, boot()])) > _MOST_TRIES:
         return sweep, f"the machine restarted {_MOST_TRIES} times while it was measured"
     sweep = msgspec.structs.replace(sweep, asked=msgspec.structs.replace(asked, tried=tuple(tried)))
-    save(path, sweep)
+    save_sweep(path, sweep)
     return sweep, ""
 
 
 def abandoned(path: Path) -> str:
     """Sets the first value again, and removes the file. Returns a sentence on it. Raises Failure: 2 if the file does
     not exist, 5 if the value cannot be set."""
-    sweep = load(path)
+    sweep = load_sweep(path)
     if sweep is None:
         raise Failure(f"--reboots {path}: there is no such file")
     knob = Knob(sweep.variable, sweep.set, sweep.verify)

@@ -129,7 +129,7 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
     opposed = open_run(done.folder).index.opposed
     lacking = {*options.metrics} - {pair.metric for pair in opposed}
     if refused := {name: why for name, why in done.uncounted.items() if name in lacking}:
-        raise Failure(". ".join(command_metrics.sentences(refused)), 6)
+        raise Failure(". ".join(command_metrics.uncounted_sentences(refused)), 6)
     return opposed
 
 
@@ -455,7 +455,7 @@ class _Timing:
             return rows_of_point(self._outcomes, self._probe, self._known)[0].converged
         precision, probes = self._options.precision * RATIO_SHARE, {PROBE: self._probe}
         return all(
-            opposed.visits_wanted(self._outcomes, (other, first), probes, self._known, precision) <= rounds
+            opposed.visits_wanted_of_two(self._outcomes, (other, first), probes, self._known, precision) <= rounds
             for other in others
         )
 

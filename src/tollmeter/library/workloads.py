@@ -24,7 +24,7 @@ from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workload_build import made
 
 
-def selected(suite: Suite) -> Suite:
+def with_workload_selections(suite: Suite) -> Suite:
     """The suite with a selection for each of its workloads."""
     more = (Select(probe=_name(workload), abi=workload.abi, target=workload.target) for workload in suite.workload)
     return msgspec.structs.replace(suite, select=(*suite.select, *more))

@@ -51,7 +51,7 @@ LEAST_CYCLES = {
 }
 
 
-def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
+def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
     """Returns the rows in order; a row that breaks a rule has no number. core_clocks_hz: by target. cpus: highest
     number of CPUs of a visit."""
     broken: Broken = {}

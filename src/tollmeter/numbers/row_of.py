@@ -73,7 +73,7 @@ def metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> Met
 
 def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> MetricEstimates:
     first = visited.readings[0].outcome
-    metric = counted(asked) if first.clock.kind == "instructions" else asked
+    metric = as_instructions(asked) if first.clock.kind == "instructions" else asked
     series = known.series(visited.readings, asked, visited.paid)
     series = known.stated(series, first.point, asked.name) if series else None
     complaint = _too_little(visited.readings, asked, series) or visited.paid.bent(asked)
@@ -171,7 +171,7 @@ def has_converged(estimate: Estimate, layouts: Sequence[int], precision: float) 
     return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 
-def counted(metric: Metric) -> Metric:
+def as_instructions(metric: Metric) -> Metric:
     """Returns the metric for a clock that counts instructions: the instructions of one operation, and for a rate the
     instructions of one of its units, since there is no second by which to divide."""
     return msgspec.structs.replace(metric, unit="instruction", better="less")

@@ -20,9 +20,9 @@ import numpy as np
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core import ClockEvidence, follows_clock, own_ratio
-from tollmeter.experiment.evidence import sleeping, unseen
+from tollmeter.experiment.evidence import missing_evidence, sleeping
 from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
-from tollmeter.experiment.taken import parts
+from tollmeter.experiment.taken import chunks
 from tollmeter.model import (
     PRECISION,
     REAL_CLOCKS,
@@ -43,7 +43,7 @@ from tollmeter.numbers.counted import contradicted, remarks
 from tollmeter.numbers.events import event_rates, without_silent
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
-from tollmeter.numbers.plausible import judged
+from tollmeter.numbers.plausible import without_implausible
 from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import PointReadings, bare, gauge_row, row_of
 from tollmeter.numbers.series import Series
@@ -81,14 +81,14 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
             raise Failure(f"there are visits of {group[0].point.probe} but there is no description of it", 5)
     ground = known or known_of(outcomes, probes)
     made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
-    return table(made, outcomes, probes, ground)
+    return rows_of_points(made, outcomes, probes, ground)
 
 
-def table(
+def rows_of_points(
     made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> tuple[Row, ...]:
     """Returns the rows of all points, checked against each other."""
-    return judged(
+    return without_implausible(
         without_silent(made), probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1
     )
 
@@ -187,7 +187,7 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
     every = sorted(
         (outcome for group in groups for outcome in group if outcome.status == "ok"), key=attrgetter("visit")
     )
-    for part in parts(known.unread(every)):
+    for part in chunks(known.unread(every)):
         known.read(part, [probes[outcome.point.probe] for outcome in part])
 
 
@@ -246,7 +246,7 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     ]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
-    lacks = {what for visited in outcomes if visited.status == "ok" for what in unseen(visited, probe)}
+    lacks = {what for visited in outcomes if visited.status == "ok" for what in missing_evidence(visited, probe)}
     return [_without_evidence(row, lacks) for row in made] if lacks else made
 
 

@@ -42,11 +42,11 @@ from tollmeter.plan.effort import (
     USUAL,
     Costs,
     Effort,
-    is_emulated,
+    is_whole_system,
+    planned_visits,
     stated_bytes,
-    visits_wanted,
 )
-from tollmeter.plan.placement import MOST_PAIRS, Placing, alike, chosen_cpus, is_of_each, other_relations
+from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, is_of_each, other_relations, replacement_cpus
 from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
@@ -154,7 +154,7 @@ class Plan(Record, frozen=True):
             return OF_MATRIX
         if is_of_each(self.probes[point.probe]):
             return OF_EACH_CPU
-        return OF_EMULATED if is_emulated(point) else effort or self.effort
+        return OF_EMULATED if is_whole_system(point) else effort or self.effort
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """Returns a visit. Each layout has its own seed, so random placement differs between layouts and can be
@@ -213,7 +213,7 @@ def _seen_from(machine: Machine, cpu: int) -> Machine:
     return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
 
-def make(
+def make_plan(
     suite: Suite,
     catalog: Catalog,
     machine: Machine,
@@ -248,7 +248,7 @@ def make(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, counters=counters,
             precision=precision,
-            topology=machine.topology, also=() if cpus else alike(machine, measured[0]),
+            topology=machine.topology, also=() if cpus else replacement_cpus(machine, measured[0]),
             against=counterparts(_all_points(entries), against, catalog, machine) if against
             else of_a_study(suite, _all_points(entries)),
             is_of_pairs=bool(against),
@@ -291,7 +291,7 @@ def _seconds_to_settle(each_s: Sequence[float]) -> float:
 
 def _seconds_of_points(plan: Plan) -> list[float]:
     costs = plan.costs()
-    visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.is_of_pairs else visits_wanted
+    visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.is_of_pairs else planned_visits
     return [
         visits(point) * costs.of(point, plan.effort_of(point)) * len(plan.placements(point)) for point in plan.points()
     ]
@@ -455,7 +455,7 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
     check_known("parameter", name, [*parameters], f"of {point.probe}")
-    (value, *more) = values.read(parameters[name], written, machine)
+    (value, *more) = values.read_value(parameters[name], written, machine)
     if more:
         raise Failure(f"--against {name}={written}: expected one value")
     return msgspec.structs.replace(

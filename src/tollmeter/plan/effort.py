@@ -45,27 +45,27 @@ _BURSTS_S = 100e-6
 """n and 2n iterations, an eighth of n to warm up, and what is seen beside."""
 
 
-def visits_wanted(point: Point) -> int:
+def planned_visits(point: Point) -> int:
     """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
     kernel's clock has little noise."""
-    if is_counted(point) or point.target.startswith("bare:"):
+    if counts_instructions(point) or point.target.startswith("bare:"):
         return 1
-    return LEAST_VISITS if is_emulated(point) else VISITS_WANTED
+    return LEAST_VISITS if is_whole_system(point) else VISITS_WANTED
 
 
-def is_counted(point: Point) -> bool:
+def counts_instructions(point: Point) -> bool:
     """Returns whether the point's clock is a count of the program's instructions."""
     return point.target.startswith("qemu-user:")
 
 
-def is_emulated(point: Point) -> bool:
+def is_whole_system(point: Point) -> bool:
     """Returns whether the point's clock counts the instructions of a whole system."""
     return point.target.startswith(("guest:", "bare:"))
 
 
 def has_machines_time(point: Point) -> bool:
     """Returns whether a point runs on the machine's CPUs without an emulator."""
-    return not (is_counted(point) or is_emulated(point))
+    return not (counts_instructions(point) or is_whole_system(point))
 
 
 class Effort(Record, frozen=True):
@@ -168,7 +168,13 @@ class Costs:
         return effort.sample_s(2 if probe and probe.control else 1)
 
     def _asking_s(self, point: Point, effort: Effort) -> float:
-        usual_s = _EMULATING_A_SYSTEM_S if is_emulated(point) else _EMULATING_S if is_counted(point) else _ASKING_S
+        usual_s = (
+            _EMULATING_A_SYSTEM_S
+            if is_whole_system(point)
+            else _EMULATING_S
+            if counts_instructions(point)
+            else _ASKING_S
+        )
         return self._asking.get(point, _FORKING_S if effort.forks else usual_s)
 
     def _starting_s(self, point: Point, effort: Effort) -> float:

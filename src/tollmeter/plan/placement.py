@@ -34,7 +34,7 @@ _MOST_OF_MATRIX = 512
 """CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
 
 
-def word(place: PlaceRelation) -> str:
+def _word(place: PlaceRelation) -> str:
     """The name of a relation as a parameter value."""
     return place.replace(" ", "_")
 
@@ -86,7 +86,7 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(ordered, key=rank))
 
 
-def alike(machine: Machine, cpu: int) -> tuple[int, ...]:
+def replacement_cpus(machine: Machine, cpu: int) -> tuple[int, ...]:
     """Returns CPUs that may replace a CPU: of its core kind, last cache and memory node, one CPU for each core, its own
     first. The sibling hyperthreads of these cores may be busy independently of each other."""
     topology = topology_of(machine)
@@ -117,7 +117,7 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
         return []
     related = relations(machine.topology)
     seen = {related(cpus[0], cpu) for cpu in cpus[1:]}
-    return [word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
+    return [_word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
 
 
 def is_of_each(probe: Probe) -> bool:
@@ -204,7 +204,7 @@ class Placing:
         related = self._related
         if not wanted or related is None:
             return self._cpus
-        near = next((cpu for cpu in others if word(related(worker, cpu)) == wanted), None)
+        near = next((cpu for cpu in others if _word(related(worker, cpu)) == wanted), None)
         return self._cpus if near is None else (worker, near, *(cpu for cpu in others if cpu != near))
 
     def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
@@ -232,9 +232,9 @@ class Placing:
         if not self._by_relation:
             several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
             for pair in itertools.combinations(several, 2):
-                named = word(self._related(*pair)) if self._related else ""
+                named = _word(self._related(*pair)) if self._related else ""
                 self._by_relation.setdefault(named, []).append(pair)
             for pairs in self._by_relation.values():
                 random.Random(self._seed).shuffle(pairs)
-        default = word(self._related(*self._cpus[:2])) if self._related and len(self._cpus) > 1 else ""
+        default = _word(self._related(*self._cpus[:2])) if self._related and len(self._cpus) > 1 else ""
         return self._by_relation.get(wanted or default, [])

@@ -14,7 +14,7 @@ from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Program, Record, RowOf, Select, Suite, Value
 from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
-from tollmeter.plan.effort import has_machines_time, is_counted
+from tollmeter.plan.effort import counts_instructions, has_machines_time
 from tollmeter.plan.placement import is_by_relation, layout_of
 
 HERE = "local"
@@ -92,7 +92,7 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
             kinds = ground.kinds if select.kinds and layout_of(probe) == "one" and executable.target == HERE else {}
             for target in (*_targets(executable, select), *kinds):
                 place = Point(probe=name, abi=abi, target=target)
-                seen = _emulated(machine) if is_counted(place) else kinds.get(target, machine)
+                seen = _emulated(machine) if counts_instructions(place) else kinds.get(target, machine)
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
                 several = [point for point in _product(place, axes) if not select.own_node or _is_of_one_node(point)]
                 points.update(dict.fromkeys(several))
@@ -149,9 +149,9 @@ def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) 
     if written is None:
         if is_only_typical(parameter, select, scope):
             return parameter, (values.typical(parameter, machine),), False
-        return parameter, values.sweep(parameter, machine), True
+        return parameter, values.sweep_values(parameter, machine), True
     several = several_of(written)
-    read = [value for text in several for value in values.read(parameter, text, machine)]
+    read = [value for text in several for value in values.read_value(parameter, text, machine)]
     is_sweep = any(isinstance(text, str) and ".." in text for text in several)
     return parameter, tuple(dict.fromkeys(read)), is_sweep
 
@@ -278,7 +278,7 @@ def claim_rank(suite: Suite, point: Point) -> int:
     only for claims about instructions."""
     if not (suite.published or suite.figure or suite.program):
         return UNCLAIMED
-    counted = is_counted(point)
+    counted = counts_instructions(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
     named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
     single = [line.row for figure in suite.figure if figure.drawn == "points" for line in figure.line]

@@ -31,7 +31,7 @@ _LINE_BYTES = 64
 _LONGEST_QUOTED = 60
 
 
-def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
+def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
     """The whole default sweep, at its finest."""
     if parameter.kind == "choice":
         return parameter.choices
@@ -105,11 +105,11 @@ def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
 def typical(parameter: Parameter, machine: Machine) -> Value:
     """The one value that represents the parameter."""
     if parameter.typical is not None:
-        return read(parameter, parameter.typical, machine)[0]
-    return sweep(parameter, machine)[0]
+        return read_value(parameter, parameter.typical, machine)[0]
+    return sweep_values(parameter, machine)[0]
 
 
-def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
+def read_value(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
     """The values of one written value: several for a range. Raises Failure for an invalid one."""
     if parameter.kind == "choice":
         if text not in parameter.choices:

@@ -27,7 +27,7 @@ class SavedBill(NamedTuple):
     charges: tuple[Charge, ...]
 
 
-def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
+def saved_bills(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
     """Every bill of a run, most expensive charge first; empty for a run without bills."""
     by_command: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in (row for row in rows if {COMMAND, ITEM} <= row.parameters.keys()):
@@ -96,14 +96,14 @@ def _failed(charge: Charge) -> str:
 def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]:
     return [
         bill_table(one.charges, one.cpu_ns, one.command) if one.cpu_ns else count_table(one.charges, one.command)
-        for one in kept(rows, probes)
+        for one in saved_bills(rows, probes)
     ]
 
 
 def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
     """Returns the CPU time of each command, and its most expensive charge; empty without a bill."""
     said = []
-    for one in (one for one in kept(rows, probes) if one.cpu_ns):
+    for one in (one for one in saved_bills(rows, probes) if one.cpu_ns):
         shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])
         said.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
     return f"{'; '.join(said)}." if said else ""

@@ -16,7 +16,7 @@ from tollmeter.judgement.compare import Comparison
 from tollmeter.model import Machine, Record, RunInfo, Value
 from tollmeter.report.blocks import Table
 from tollmeter.report.compared import attributions, blocks
-from tollmeter.report.compared_rows import Compared, full_name, ratio, verdict
+from tollmeter.report.compared_rows import Compared, change_verdict, full_name, ratio_figure
 from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
 from tollmeter.report.text_layout import clean
 
@@ -144,9 +144,9 @@ def cases(compared: Compared) -> list[Case]:
             of = f" {label}" if len(compared.comparisons) > 1 else ""
             name, probe = f"{full_name(change.old)}{of}", change.old.probe
             if change.verdict == "slower" and change.cause != "machine":
-                made.append(Case(name, probe, "failed", f"{verdict(change)}, ratio {ratio(change)}"))
+                made.append(Case(name, probe, "failed", f"{change_verdict(change)}, ratio {ratio_figure(change)}"))
             elif change.verdict == "cannot tell" or change.cause == "machine":
-                made.append(Case(name, probe, "skipped", verdict(change).removeprefix("? ")))
+                made.append(Case(name, probe, "skipped", change_verdict(change).removeprefix("? ")))
             else:
                 made.append(Case(name, probe, "passed"))
     return made
@@ -159,7 +159,7 @@ def annotated(compared: Compared) -> list[Annotation]:
               if change.verdict == "slower" and change.cause != "machine"]  # fmt: skip
     worst = sorted(slower, key=lambda change: -abs(log(change.ratio.value)))
     return [
-        *(Annotation("error", full_name(change.old), verdict(change)) for change in worst),
+        *(Annotation("error", full_name(change.old), change_verdict(change)) for change in worst),
         *(Annotation("warning", "toll compare", sentence) for sentence in attributions(compared)),
     ]
 

@@ -74,7 +74,7 @@ def _worth(results: Results) -> str:
     """Returns the verdict of a run, and what it lacks."""
     run = results.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
-    sentences = (f"{run_verdict.word(run)}: {run_verdict.meaning(results)}.", unfinished, run.damage)
+    sentences = (f"{run_verdict.verdict_word(run)}: {run_verdict.verdict_meaning(results)}.", unfinished, run.damage)
     return tables.upper(" ".join(filter(None, sentences)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining
+from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining_boundaries
 from tollmeter.model import Point, Results, Row, Value
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
@@ -59,7 +59,7 @@ def full_name(row: Row) -> str:
     return _full_name(row.probe, row.metric, row.parameters, row.abi, row.target)
 
 
-def name_of(point: Point, metric: str) -> str:
+def point_name(point: Point, metric: str) -> str:
     """The full name of a point's row."""
     return _full_name(point.probe, metric, point.values(), point.abi, point.target)
 
@@ -110,7 +110,7 @@ def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
         changes = by_key[key]
         first = next(change for change in changes if change is not None)
         if len(changes) == 1:
-            cells: list[Cell] = [of_row(first.new).bare, ratio(first), verdict(first)]
+            cells: list[Cell] = [of_row(first.new).bare, ratio_figure(first), change_verdict(first)]
         else:
             cells = [DASH if change is None else _with_sign(change) for change in changes]
         lines.append(Line((naming.row(first.old), of_row(first.old).bare, *cells)))
@@ -118,11 +118,11 @@ def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
 
 
 def _with_sign(change: Change) -> Figure:
-    figure = ratio(change)
+    figure = ratio_figure(change)
     return replace(figure, sure=f"{figure.sure} {SIGNS.get(change.verdict, change.verdict)}".strip())
 
 
-def ratio(change: Change) -> Figure:
+def ratio_figure(change: Change) -> Figure:
     """Returns the ratio new over old, with its interval if there is one."""
     estimate = change.ratio
     if not isfinite(estimate.high) or estimate.low <= 0:
@@ -130,7 +130,7 @@ def ratio(change: Change) -> Figure:
     return quantity(estimate.value, "ratio", estimate.low, estimate.high)
 
 
-def verdict(change: Change) -> str:
+def change_verdict(change: Change) -> str:
     """Returns `~` for the same, `?` for inconclusive with the visits to resolve it, else direction and size of the
     change."""
     if change.verdict in SIGNS:
@@ -159,7 +159,7 @@ def by_how_much(change: Change) -> str:
 def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) -> str:
     """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
     parts = []
-    for moved in explaining(curve, boundaries):
+    for moved in explaining_boundaries(curve, boundaries):
         old, new = (size_of_level(level).bare for level in (moved.old, moved.new))
         parts.append(f"{moved.old.level} boundary moved from {old} to {new}")
     plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"

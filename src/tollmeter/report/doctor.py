@@ -50,7 +50,7 @@ Changed = Mapping[FileChange, Finding]
 """Each with the finding that asks for it."""
 
 
-def headline(found: Sequence[Finding], unjudged: Sequence[str]) -> str:
+def _headline(found: Sequence[Finding], unjudged: Sequence[str]) -> str:
     """The answer in a sentence."""
     ranks = Counter(finding.rank for finding in found)
     parts = [f"{count(ranks[rank], 'condition')} {_verb(rank, ranks[rank])}" for rank in DISTORTING if ranks[rank]]
@@ -72,7 +72,7 @@ def print_findings(
     results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed, console: Console
 ) -> None:
     """Prints the answer, then each finding by rank: its claim, its evidence, and its remedy."""
-    wrapped(console, headline(found, unjudged), style="bold", hanging=2)
+    wrapped(console, _headline(found, unjudged), style="bold", hanging=2)
     numbered = list(enumerate(found, 1))
     for rank in RANKS:
         of_rank = [(number, finding) for number, finding in numbered if finding.rank == rank]
@@ -90,7 +90,7 @@ def print_findings(
     held = run_verdict.withheld(results)
     if held and not results.index.run.withheld_problems:  # problems among them are named above
         wrapped(console, held, hanging=2, style="dim")
-    if measured := summary(results):
+    if measured := _summary(results):
         wrapped(console, measured, hanging=2)
     folder = results.index.run.folder
     out(console, Text(f"Run   {clean(folder)}"))
@@ -99,7 +99,7 @@ def print_findings(
         wrapped(console, "prints these changes as a shell script, which also takes them back", first=6, hanging=6)
 
 
-def summary(results: Results) -> str:
+def _summary(results: Results) -> str:
     """Returns the measured values in one line: the wake-up time under its own name, and no profile. Empty if no row has
     a number."""
     own = [row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0]
@@ -138,7 +138,7 @@ def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str],
 
 def as_json(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> bytes:
     answer = {
-        "fit": _state(found, unjudged) == 1, "sentence": headline(found, unjudged), "findings": found,
+        "fit": _state(found, unjudged) == 1, "sentence": _headline(found, unjudged), "findings": found,
         "unjudged": unjudged, "withheld": results.index.withheld, "verdict": results.index.run.verdict,
         "run": results.index.run.folder,
         "host": results.index.machine.host,

@@ -14,7 +14,7 @@ from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
-from tollmeter.report.strips import SCALE, interval, place_of
+from tollmeter.report.strips import SCALE, interval, position_on_scale
 from tollmeter.root import typed
 
 MOST_INSTRUCTIONS, MOST_LINES = 40, 60
@@ -278,7 +278,7 @@ def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
 
 
 def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
-    counts = Counter(place_of(value, ends, LEVELS) for value in values)
+    counts = Counter(position_on_scale(value, ends, LEVELS) for value in values)
     most = max(counts.values())
     return "".join(
         BLOCKS[min(len(BLOCKS) - 1, counts[place] * len(BLOCKS) // most)] if counts[place] else " "

@@ -84,11 +84,11 @@ def _floor(decision: Decision) -> str:
 
 def blocks(gated: Gated) -> list[Block]:
     """Returns the decision in sentences, and the rows that fail, if the runs can decide."""
-    slower = None if gated.unlike else failures(gated.decision)
+    slower = None if gated.unlike else _failures(gated.decision)
     return [*sentences(gated), *([slower] if slower else [])]
 
 
-def failures(decision: Decision) -> Table | None:
+def _failures(decision: Decision) -> Table | None:
     """The rows that fail, largest slowdown first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
     lines = [Line((row.judged.name, _by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", _shows(row)))

@@ -15,7 +15,7 @@ from tollmeter.report import run_verdict, tables
 from tollmeter.report.bills import bill_sentence
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
 from tollmeter.report.programs import ways_out
-from tollmeter.report.run_verdict import limit, unanswered
+from tollmeter.report.run_verdict import limit, no_answer
 from tollmeter.report.studies import tally_in_words
 from tollmeter.report.tables import with_sizes
 
@@ -24,7 +24,7 @@ FEW_PROBES = 3
 
 def headline(results: Results) -> str:
     """Returns the answer, or that the question has none; and whether a longer run would make it more precise."""
-    return " ".join(filter(None, (unanswered(results), _answer(results), limit(results))))
+    return " ".join(filter(None, (no_answer(results), _answer(results), limit(results))))
 
 
 def _answer(results: Results) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
-from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, host_key
+from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles_of_point, host_key
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
@@ -80,7 +80,7 @@ def _overview(series: Sequence[RowSeries], labels: Mapping[Key, str]) -> Iterato
     shared = _shared_differences(series)
     lines = []
     for each in series:
-        cells = (named(each, labels), str(len(each.readings)), _drawn(each, NARROW), _figure(each.row))
+        cells = (_series_name(each, labels), str(len(each.readings)), _drawn(each, NARROW), _figure(each.row))
         dated = ((_day(each, step), step) for step in each.steps)
         texts = (f"{day} {_change_text(each, step, shared.get(day, ()))}" for day, step in dated)
         lines.append(Line(cells, "; ".join(texts)))
@@ -106,7 +106,7 @@ def _day(series: RowSeries, step: SeriesStep) -> str:
     return series.readings[step.place].source.started.date().isoformat()
 
 
-def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
+def _series_name(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
     """Returns the name of a series: by the first screen's words, or by probe, parameters and metric; with the core
     state."""
     row = series.row
@@ -126,7 +126,7 @@ def _series(series: RowSeries, width: int) -> Iterator[Block]:
         several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
         lacking = f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts"
         closing.append(f"{several} this row without an interval ({lacking}).")
-    yield heading(named(series))
+    yield heading(_series_name(series))
     yield Listing((_drawn(series, width),), INDENT)
     yield _series_table(series)
     if closing:
@@ -142,7 +142,7 @@ def _series_table(series: RowSeries) -> Table:
     for place, reading in enumerate(series.readings):
         started = reading.source.started.strftime("%Y-%m-%d %H:%M")
         cells: tuple[Cell, ...] = (started, reading.source.name, _figure(reading.row))
-        cells += (cycles_text(cycles(reading)),) if series.in_cycles else ()
+        cells += (cycles_text(cycles_of_point(reading)),) if series.in_cycles else ()
         mark = "≠" if place in steps else ""
         lines.append(Line((*cells, mark), _change_text(series, steps[place]) if mark else ""))
     return Table([*columns, Column("")], lines)
@@ -187,13 +187,13 @@ def _drawn(series: RowSeries, width: int) -> str:
 
 
 def _compared_value(series: RowSeries, reading: SeriesPoint) -> float:
-    return (cycles(reading) if series.in_cycles else None) or reading.row.median or 1.0
+    return (cycles_of_point(reading) if series.in_cycles else None) or reading.row.median or 1.0
 
 
 # ---- for other programs ---------------------------------------------------------------------------------------------
 
 
-def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
+def point_records(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
     """A line for each run of each series; the first run of a new level has `ratio`, `verdict`, `differences`."""
     for row_series in series:
         steps = {step.place: step for step in row_series.steps}
@@ -206,7 +206,7 @@ def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
                 "probe": row.probe, "revision": row.revision, "abi": row.abi, "target": row.target,
                 "clock": row.clock, "parameters": row.parameters, "metric": row.metric, "state": row.state or "",
                 "unit": row.unit, "value": row.median, "low": row.low, "high": row.high,
-                "cycles": cycles(reading) if row_series.in_cycles else None,
+                "cycles": cycles_of_point(reading) if row_series.in_cycles else None,
                 "ratio": ratio and ratio.value, "ratio_low": ratio and ratio.low, "ratio_high": ratio and ratio.high,
                 "verdict": step.change.verdict if step else "",
                 "differences": "; ".join(step.differences) if step else "",

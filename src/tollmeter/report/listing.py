@@ -46,7 +46,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     return Table([*columns, Column("median", True)], table_lines)
 
 
-def by_probe(results: Results) -> Iterator[Block]:
+def rows_by_probe(results: Results) -> Iterator[Block]:
     """Yields all rows with a number, by probe, each under its question, and the reason of each gap."""
     for name in dict.fromkeys(row.probe for row in results.index.rows):
         rows = tuple(row for row in results.index.rows if row.probe == name)

@@ -229,7 +229,7 @@ _SHORTEST_HEAD = 6
 """Of a number with an exponent, all but its mantissa."""
 
 
-def summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
+def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
     """Returns a run, and below it in each table the result files of lmbench. A machine without a number of its own has
     no line, and a table without a machine is left out."""
     machine = index.machine

@@ -146,7 +146,7 @@ def copies(index: Index) -> float | None:
     return 1.0 if index.rows else None
 
 
-def inferred(kind: InferenceKind) -> Number:
+def _inferred(kind: InferenceKind) -> Number:
     """Returns an inferred property of the nearest level."""
     return lambda index: next(
         (inference.value for inference in index.inferred if inference.kind == kind and inference.value), None
@@ -222,8 +222,8 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
         _MHZ,
-        SummaryColumn(5, inferred("translations"), whole=True),
-        SummaryColumn(5, inferred("line"), whole=True),
+        SummaryColumn(5, _inferred("translations"), whole=True),
+        SummaryColumn(5, _inferred("line"), whole=True),
         parallel,
         SummaryColumn(4, copies, whole=True, always=True),
     ),

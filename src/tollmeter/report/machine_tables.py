@@ -371,11 +371,11 @@ def _shape(part: TablePart) -> tuple[object, ...]:
     return part.what, len(numbers(part.cpus[0])), tuple((len(inner.cpus), *_shape(inner)) for inner in part.parts)
 
 
-def lines(parts: Sequence[TablePart], indent: str = "") -> Iterator[str]:
+def part_lines(parts: Sequence[TablePart], indent: str = "") -> Iterator[str]:
     """Yields a line for each part, with its own parts below it."""
     for part in parts:
         yield f"{indent}{part.title}   {part.named}"
-        yield from lines(part.parts, f"{indent}  ")
+        yield from part_lines(part.parts, f"{indent}  ")
 
 
 def node_table(machine: Machine) -> Table | None:

@@ -13,7 +13,7 @@ from tollmeter.report import run_verdict, tables
 from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.listing import by_probe
+from tollmeter.report.listing import rows_by_probe
 from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
@@ -33,7 +33,7 @@ def render(results: Results) -> str:
     parts = [_joined(_head(results)), _listed(below_the_headline(results))]
     parts += of_blocks(study_blocks(results, suite)) if suite else []
     parts += of_blocks(all_tables(results))
-    parts += [*of_blocks((*of_kinds(results), *tables.unread(results))), _findings(results)]
+    parts += [*of_blocks((*of_kinds(results), *tables.unread_levels(results))), _findings(results)]
     sentences = (run_verdict.withheld(results), *tables.of_the_run(results))
     parts.append(_joined(text(tables.upper(sentence)) for sentence in sentences))
     for section in sections(results):
@@ -71,7 +71,7 @@ def _head(results: Results) -> list[str]:
 
 def some_rows(results: Results) -> str:
     """Returns the selected rows of a run under the machine and the run."""
-    return _joined([*_head(results)[:3], *of_blocks(by_probe(results))]) + "\n"
+    return _joined([*_head(results)[:3], *of_blocks(rows_by_probe(results))]) + "\n"
 
 
 def of_blocks(blocks: Iterable[Block]) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from tollmeter.judgement.compare import Comparison, Verdict
 from tollmeter.model import Index, Row
-from tollmeter.report.compared_rows import ratio, verdict
+from tollmeter.report.compared_rows import change_verdict, ratio_figure
 from tollmeter.report.numbers import of_row
 from tollmeter.report.text_layout import clean
 
@@ -21,7 +21,7 @@ _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
 _ORDER: tuple[Verdict, ...] = ("slower", "faster", "differs", "cannot tell", "same")
 
 
-def table(index: Index, link: str | None, command: str) -> str:
+def run_table(index: Index, link: str | None, command: str) -> str:
     """Returns HTML. link: to the page, None without one; command: the command that writes one."""
     run = index.run
     head = f"{run.suite}, {run.started}, {run.converged} of {run.points} points converged, verdict: {run.verdict}"
@@ -35,13 +35,13 @@ def table(index: Index, link: str | None, command: str) -> str:
     )
 
 
-def comparison(compared: Comparison) -> str:
+def comparison_table(compared: Comparison) -> str:
     """Returns the changes as HTML: slower and faster rows, then inconclusive rows, then the same."""
     numbers = Counter(change.verdict for change in compared.changes)
     counted = ", ".join(f"{numbers[name]} {name}" for name in _ORDER if numbers[name])
     ordered = sorted(compared.changes, key=lambda change: _ORDER.index(change.verdict))
     lines = _within_bytes(
-        _line("td", (*_cells(change.old), str(of_row(change.new)), str(ratio(change)), verdict(change)))
+        _line("td", (*_cells(change.old), str(of_row(change.new)), str(ratio_figure(change)), change_verdict(change)))
         for change in ordered[:MOST_ROWS]
     )
     differences = "".join(f"<li>{_cell(one)}</li>" for one in compared.differences[:MOST_ROWS])

@@ -131,7 +131,7 @@ def time(median: float | None, low: float | None = None, high: float | None = No
     return _in_multiples(median, low, high, TIMES)
 
 
-def rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
+def _rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
     """A rate per second in decimal units: GB/s, GFLOPS, M/s."""
     return _in_multiples(median, low, high, DECIMALS, unit=RATES[unit])
 
@@ -185,7 +185,7 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
     if unit == "B":
         return size(value, low, high)
     if unit in RATES:
-        return rate(value, unit, low, high)
+        return _rate(value, unit, low, high)
     if unit == "count" and low is None and value == int(value):
         return Figure(count(value))
     known = digits(value, low, high)
@@ -277,7 +277,7 @@ def reading_of_level(level: Level) -> Figure:
         return NOTHING
     if level.read_low is None:
         return guess(level.read_bytes_per_second, "B/s")
-    return rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high).bare
+    return _rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high).bare
 
 
 def cycles_of_level(level: Level) -> str:

@@ -115,7 +115,7 @@ def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
         "over": f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
-        "verdict": f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
+        "verdict": f"{run_verdict.verdict_word(run)}: {run_verdict.verdict_meaning(results)}",
         "unfinished": "" if run.verdict == "interrupted" else tables.unfinished(results),
         "no_levels": tables.no_levels(results),
     }  # fmt: skip

@@ -36,9 +36,9 @@ from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
 from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
-from tollmeter.report.probe_sections import chart_of, command, dossiers, explaining, families, parameter, provenance
+from tollmeter.report.probe_sections import chart_of, command, dossiers, explain_words, families, parameter, provenance
 from tollmeter.report.shown import own_groups
-from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
+from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, study_remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder, mitigations_table
 from tollmeter.report.worker_scaling import scaling_tables
@@ -134,12 +134,12 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
               and chart.name not in (*BESIDE_MEMORY, *BESIDE_SCALING, *FEATURED)]  # fmt: skip
     verdict = run_verdict.verdict(results)
     worth = {
-        "word": run_verdict.word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
-        "meaning": run_verdict.meaning(results), "held": run_verdict.withheld(results),
+        "word": run_verdict.verdict_word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
+        "meaning": run_verdict.verdict_meaning(results), "held": run_verdict.withheld(results),
     }  # fmt: skip
     sureness = (
         ("Discarded", tables.discarded_in_words(discarded)), ("Steady", tables.steadiness(results)),
-        ("Known", index.run.summary), ("Missing", tables.missing(results)), ("Damaged", index.run.damage),
+        ("Known", index.run.summary), ("Missing", tables.numbers_missing(results)), ("Damaged", index.run.damage),
         ("Left out", index.run.narrowed), ("Reused", index.run.reused),
         ("Not counted", index.run.uncounted),
     )  # fmt: skip
@@ -160,7 +160,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "of_kinds": machine_tables.of_kinds(results),
         "kinds": machine_tables.kind_tables(results),
         "no_levels": tables.no_levels(results),
-        "unread": tables.unread(results),
+        "unread": tables.unread_levels(results),
         "published_cycles": published_latencies(index.machine, [level.level for level in index.hierarchy]),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
@@ -206,16 +206,16 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     return {
         "study": suite,
         "claims": claims_table(answered.answers) if answered else None,
-        "remarks": remarks(answered.answers) if answered else (),
+        "remarks": study_remarks(answered.answers) if answered else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
         "common": answered.sentences if answered else (),
         "listings": listings(results),
         "programs": [*bill_tables(results.index.rows, results.probes), *programs.program_tables(results)],
-        "answer_of_programs": programs.answer(results, suite) if suite else [],
+        "answer_of_programs": programs.answer_blocks(results, suite) if suite else [],
         "attribution": programs.attribution_table(taken) if taken else None,
         "said_of_programs": [
-            *map(programs.in_words, taken),
+            *map(programs.attribution_in_words, taken),
             *programs.why_not(taken),
             *programs.program_remarks(results),
         ],
@@ -258,7 +258,7 @@ def _template_text(name: str) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter, "explaining": explaining}
+    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter, "explaining": explain_words}
     made.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
     return made
 

@@ -19,13 +19,13 @@ def blocks(probe: Probe) -> Iterator[Block]:
         yield f"It is built with {probe.library}."
     if probe.parameters:
         columns = [Column("parameter"), Column("values"), Column("meaning")]
-        yield Table(columns, [Line((one.name, values(one), one.summary)) for one in probe.parameters])
+        yield Table(columns, [Line((one.name, _values(one), one.summary)) for one in probe.parameters])
     columns = [Column("metric"), Column("unit"), Column("meaning")]
     yield Table(columns, [Line((one.name, one.unit, one.summary)) for one in probe.metrics])
     yield f"`{typed('run', probe.probe)}` measures it; NAME=VALUE behind it chooses a value."
 
 
-def values(parameter: Parameter) -> str:
+def _values(parameter: Parameter) -> str:
     """Returns the values of a parameter's default sweep, with the typical one marked."""
     if parameter.choices:
         listed = ", ".join(parameter.choices)

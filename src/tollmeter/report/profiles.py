@@ -39,7 +39,7 @@ def side_by_side(
     titled = tuple(zip(titles, (left, right), strict=True))
     heads = [heading(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}") for title, profile in titled]
     sources = [f"{title}: {source_of(profile)}" for title, profile in titled]
-    return [*heads, beside_table(left, right, titles), *published, verdict(left, right, gain), *sources]
+    return [*heads, beside_table(left, right, titles), *published, profile_verdict(left, right, gain), *sources]
 
 
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
@@ -102,7 +102,7 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
     return Table(columns, rows)
 
 
-def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
+def profile_verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     """Returns the functions that grew and shrank, and the result: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as
     fast`."""
     names = sorted(_functions(left, right), key=lambda name: -abs(right.part(name) - left.part(name)))

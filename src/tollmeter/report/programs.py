@@ -13,7 +13,7 @@ from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, he
 from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.studies.attribution import AttributedPart, Attribution
-from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked
+from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked_options
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
 
@@ -107,11 +107,13 @@ def attribution_table(attributions: Sequence[Attribution]) -> Table:
     rows = []
     for attribution in attributions:
         times = (_time(attribution, ns) for ns in (attribution.first_ns, attribution.second_ns))
-        rows.append(Line((named(attribution), *times, *(_saved(attribution, part) for part in attribution.parts))))
+        rows.append(
+            Line((attribution_name(attribution), *times, *(_saved(attribution, part) for part in attribution.parts)))
+        )
     return Table(columns, rows)
 
 
-def named(attribution: Attribution) -> str:
+def attribution_name(attribution: Attribution) -> str:
     values = " ".join(f"{name}={value}" for name, value in attribution.parameters.items())
     return f"{attribution.probe} {values}".rstrip()
 
@@ -132,7 +134,7 @@ def _saved(attribution: Attribution, part: AttributedPart) -> str:
     return f"{MINUS if part.ns < 0 else ''}{amount}{f' ±{percent(share)}' if share >= _LEAST_HALF else ''}"
 
 
-def in_words(attribution: Attribution) -> str:
+def attribution_in_words(attribution: Attribution) -> str:
     """Returns an attribution in words: memory, then the saved time by part, and the rest."""
     first, second = attribution.abis
     memory = f"{second} needs {_beside(attribution.memory)} {first}; " if attribution.memory else ""
@@ -143,7 +145,7 @@ def in_words(attribution: Attribution) -> str:
     guess = "about " if attribution.thin else ""
     if not attribution.is_whole:
         beyond = f", beyond {saved}" if any(_amount(attribution, part.ns or 0.0) for part in parts) else ""
-        return f"{named(attribution)}: {memory}what it would save of {taken} is unknown{beyond}."
+        return f"{attribution_name(attribution)}: {memory}what it would save of {taken} is unknown{beyond}."
     timed = attribution.second_ns is not None
     amount = _amount(attribution, attribution.saved_ns)
     if not amount:
@@ -153,7 +155,7 @@ def in_words(attribution: Attribution) -> str:
         verb = f"{_VERBS[costs, timed]} {guess}{amount} {'more than' if costs else 'of'}"
     rest = attribution.parts[-1]
     tail = "by counts, since its time was not measured" if rest.ns is None else _part(attribution, rest, costs)
-    return f"{named(attribution)}: {memory}it {verb} {taken}: {', '.join(filter(None, (saved, tail)))}."
+    return f"{attribution_name(attribution)}: {memory}it {verb} {taken}: {', '.join(filter(None, (saved, tail)))}."
 
 
 def _part(attribution: Attribution, part: AttributedPart, costs: bool) -> str:
@@ -210,7 +212,7 @@ class Ways:
     sentence: str
 
 
-def answer(results: Results, suite: Suite) -> list[Block]:
+def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     """All blocks of the answer, by target, in reading order."""
     blocks: list[Block] = []
     for pair in pairs(results, suite):
@@ -241,7 +243,7 @@ def published(suite: Suite, pair: AbiPair) -> list[Table]:
 
 
 def ways_out(results: Results, suite: Suite) -> list[Ways]:
-    return [_ways(ranking) for ranking in ranked(results, suite)]
+    return [_ways(ranking) for ranking in ranked_options(results, suite)]
 
 
 def _ways(ranking: Ranked) -> Ways:

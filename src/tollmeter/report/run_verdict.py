@@ -75,11 +75,11 @@ def has_numbers(results: Results) -> bool:
 
 def called(run: RunInfo) -> str:
     """The verdict's word, with its qualification."""
-    return word(run) if is_under_way(run) else f"{run.verdict}{_contention(run)}"
+    return verdict_word(run) if is_under_way(run) else f"{run.verdict}{_contention(run)}"
 
 
-def word(run: RunInfo) -> str:
-    """Returns the verdict's word, which `meaning` explains."""
+def verdict_word(run: RunInfo) -> str:
+    """Returns the verdict's word, which `verdict_meaning` explains."""
     return UNDER_WAY if is_under_way(run) else run.verdict
 
 
@@ -120,7 +120,7 @@ def _of_first_screen(results: Results) -> list[str]:
     return [f"{known} of {of} numbers shown within {percent(NARROW)}"] if is_worth else []
 
 
-def meaning(results: Results) -> str:
+def verdict_meaning(results: Results) -> str:
     """Returns the meaning of the verdict's word, as part of a sentence."""
     run = results.index.run
     if is_under_way(run):
@@ -147,7 +147,7 @@ def why_withheld(results: Results) -> str:
     return WHY_WITHHELD.get(results.index.run.verdict, "too few visits were made for an interval")
 
 
-def unanswered(results: Results) -> str:
+def no_answer(results: Results) -> str:
     """Returns that the question has no answer, and why; empty if it has one."""
     why = "" if is_under_way(results.index.run) else results.index.run.unanswered
     return f"This run did not produce the requested numbers: {why}." if why else ""

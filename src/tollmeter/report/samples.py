@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tollmeter.model import Results
-from tollmeter.store.parquet import ParquetTable, table_lines
+from tollmeter.store.parquet import ParquetTable, records_of_table
 
 _OF_THE_RUN = ("probe", "executable_sha256", "run", "started", "host", "cpu", "kernel", "verdict")
 
@@ -23,10 +23,10 @@ class ProbeSamples(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def by_probe(table: ParquetTable, results: Results) -> Iterator[ProbeSamples]:
+def samples_by_probe(table: ParquetTable, results: Results) -> Iterator[ProbeSamples]:
     """Yields the samples by probe. table: `raw_samples`."""
     lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for line in table_lines(table):
+    for line in records_of_table(table):
         own = {name: cell for name, cell in line.items() if name not in _OF_THE_RUN}
         lines[line["probe"]].append({**own.pop("parameters"), **own})
     for name, several in lines.items():

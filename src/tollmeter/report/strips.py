@@ -16,7 +16,7 @@ def interval(
     begin, the line, the value and the end."""
     if value is None:
         return ""
-    first, place, last = (place_of(at if at is not None else value, ends) for at in (low, value, high))
+    first, place, last = (position_on_scale(at if at is not None else value, ends) for at in (low, value, high))
     drawn = ["·"] * SCALE
     drawn[first : last + 1] = signs[1] * (last + 1 - first)
     drawn[first], drawn[last] = signs[0], signs[3]
@@ -24,7 +24,7 @@ def interval(
     return "".join(drawn)
 
 
-def place_of(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
+def position_on_scale(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
     """Returns the position of a value on a scale of so many characters."""
     low, high = ends
     if low > 0 and value > 0:

@@ -11,7 +11,7 @@ from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import DASH, MINUS, plain, quantity, two_digits
-from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
+from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
 from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
@@ -86,8 +86,8 @@ def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[st
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """Returns the published values with the measured ones, and whether each claim holds; a number in brackets refers to
-    `remarks`."""
-    numbers = {remark: number for number, remark in remarks(answers)}
+    `study_remarks`."""
+    numbers = {remark: number for number, remark in study_remarks(answers)}
     rows = [
         Line((
             answer.claim.what, answer.claim.figure, _here(answer.of.found), verdict_in_words(answer.claim),
@@ -134,7 +134,7 @@ def verdict_in_words(claim: Claim) -> str:
     return judged if claim.counted else f"{judged}, not counted"
 
 
-def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
+def study_remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
     """Each remark once, for all answers that refer to it."""
     texts = dict.fromkeys(answer.remark for answer in answers if answer.remark)
     return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
@@ -166,7 +166,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 def listings(results: Results) -> list[Block]:
     """A table for each place, and the sentences below it."""
     blocks: list[Block] = []
-    for place in listing(results):
+    for place in attempted_listing(results):
         title = f"Listing ({place.target}, {place.abi}, {place.clock})"
         columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
         lines = [_line(test) for test in place.tests]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tollmeter.model import Results, Suite
 from tollmeter.report import programs
 from tollmeter.report.blocks import Block, heading
-from tollmeter.report.studies import answers_of, claims_table, listings, remarks
+from tollmeter.report.studies import answers_of, claims_table, listings, study_remarks
 from tollmeter.studies.attribution import Attribution, largest
 
 
@@ -20,12 +20,12 @@ def study_blocks(results: Results, suite: Suite) -> list[Block]:
         *([f"Source: {suite.source}"] if suite.source else []),
         *answered.sentences,
         *([claims_table(answered.answers)] if answered.answers else []),
-        *(f"{number} {remark}" for number, remark in remarks(answered.answers)),
+        *(f"{number} {remark}" for number, remark in study_remarks(answered.answers)),
         *listings(results),
         *programs.program_tables(results),
         *attribution_blocks(largest(results)),
         *programs.program_remarks(results),
-        *programs.answer(results, suite),
+        *programs.answer_blocks(results, suite),
     ]
 
 
@@ -33,5 +33,5 @@ def attribution_blocks(attributions: Sequence[Attribution]) -> list[Block]:
     """Returns the parts to which a saving is attributed; nothing without an attribution."""
     if not attributions:
         return []
-    sentences = [*map(programs.in_words, attributions), *programs.why_not(attributions)]
+    sentences = [*map(programs.attribution_in_words, attributions), *programs.why_not(attributions)]
     return [programs.attribution_table(attributions), *sentences]

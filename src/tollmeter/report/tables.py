@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
-from tollmeter.experiment.taken import Taken, parts
+from tollmeter.experiment.taken import Taken, chunks
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import MEMORY, OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.model import BEYOND, Evidence, Finding, Index, Level, Machine, Results, Row, Sample, Toll
@@ -186,7 +186,7 @@ def no_levels(results: Results) -> str:
     return f"{NO_LEVELS} A load takes {', '.join(latencies)}."
 
 
-def unread(results: Results) -> tuple[str, ...]:
+def unread_levels(results: Results) -> tuple[str, ...]:
     """Returns a sentence for each reason why levels have no rate or no parallelism."""
     reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for level in results.index.hierarchy:
@@ -212,7 +212,10 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
     both = any(was_contended(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
     lines = [
-        Line((toll.toll, headline(toll, both=both), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note)
+        Line(
+            (toll.toll, time_column(toll, both=both), column_beside_time(toll, both=both), per_ms(toll.value or 0.0)),
+            toll.note,
+        )
         for toll in paid
     ]
     spare = 0 if any(map(_is_only_beside, lines)) else 2
@@ -237,7 +240,7 @@ def brief(table: Table | None) -> Table | None:
     return bare if keeps else without_column(bare, BESIDE)
 
 
-def beside(toll: Toll, *, both: bool) -> Figure | str:
+def column_beside_time(toll: Toll, *, both: bool) -> Figure | str:
     """Returns the column after the time. both: the time over all samples; else the time in cycles."""
     if not both:
         return cycles_of_toll(toll)
@@ -247,8 +250,9 @@ def beside(toll: Toll, *, both: bool) -> Figure | str:
     return of_toll(toll) if given is toll.states[0] else time(given.median, given.low, given.high)
 
 
-def headline(toll: Toll, *, both: bool) -> Figure | str:
-    """Returns the toll's time; empty if its uncontended time was measured too rarely. both: as in `beside`."""
+def time_column(toll: Toll, *, both: bool) -> Figure | str:
+    """Returns the toll's time; empty if its uncontended time was measured too rarely. both: whether the next column has
+    the time over all samples."""
     return DASH if both and toll.states and toll.states[0].state == "all" else of_toll(toll)
 
 
@@ -314,7 +318,7 @@ def discarded(results: Results) -> Discarded:
     counts = {}
     for name, visits in by_probe.items():
         probe, reasons = results.probes.get(name), Counter[str]()
-        for samples in parts(visits):
+        for samples in chunks(visits):
             if probe is None:
                 break
             why = disturbances(Taken(samples), [probe] * len(samples))
@@ -357,11 +361,11 @@ def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
 
 def of_the_run(results: Results) -> list[str]:
     """Returns the properties of the run as a whole: what it lacks, its precision, and how steady the machine was."""
-    every = (unfinished(results), results.index.run.summary, sureness(results), missing(results))
+    every = (unfinished(results), results.index.run.summary, sureness(results), numbers_missing(results))
     return [sentence for sentence in every if sentence]
 
 
-def missing(results: Results) -> str:
+def numbers_missing(results: Results) -> str:
     """One sentence on rows without a number; empty if every row has one."""
     without = [row for row in results.index.rows if row.status != "ok"]
     if not without:

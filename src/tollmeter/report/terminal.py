@@ -20,7 +20,7 @@ from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
-from tollmeter.report.listing import by_probe, listing
+from tollmeter.report.listing import listing, rows_by_probe
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
@@ -79,14 +79,14 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
 def some_rows(results: Results, console: Console) -> None:
     """Prints the rows that were selected from a run, below the run's verdict."""
     wrapped(console, tables.upper(run_verdict.verdict(results)), style="dim", hanging=INDENT)
-    print_blocks(by_probe(results), console)
+    print_blocks(rows_by_probe(results), console)
 
 
 def machine(shown: Machine, console: Console) -> None:
     """Prints the machine's nested parts, its memory nodes, and the limits of a process on it."""
     wrapped(console, " · ".join(tables.facts_of(shown)), style="bold")
     console.print()
-    lines = list(machine_tables.lines(machine_tables.parts_of(shown)))
+    lines = list(machine_tables.part_lines(machine_tables.parts_of(shown)))
     for line in lines or ["The system does not report how its CPUs relate."]:
         depth = len(line) - len(line.lstrip())
         wrapped(console, line.lstrip(), first=depth, hanging=depth + 2 * INDENT)
@@ -147,7 +147,7 @@ def _left_out(results: Results, console: Console) -> None:
     if numbered:
         all_numbers = f"All numbers ({numbered})" if numbered > 1 else "Details of the number"
         with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), first=INDENT)
-    if missing := tables.missing(results):
+    if missing := tables.numbers_missing(results):
         wrapped(console, f"{missing}.", first=INDENT, hanging=INDENT * 2)
     gaps = tables.gaps(results.index.rows)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
@@ -180,7 +180,7 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
 
 def _closing(results: Results, console: Console) -> None:
     """Prints the properties of the run as a whole, and every reason for a gap."""
-    for sentence in (*tables.unread(results), *tables.of_the_run(results)):
+    for sentence in (*tables.unread_levels(results), *tables.of_the_run(results)):
         wrapped(console, tables.upper(sentence))
     for status, reason, number in tables.gaps(results.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", hanging=INDENT * 2, first=INDENT)

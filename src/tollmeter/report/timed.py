@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_beyond, budget_text
-from tollmeter.judgement.opposed import is_same, named
+from tollmeter.judgement.opposed import is_same, pair_name
 from tollmeter.judgement.verdict import MOST_OTHERS
 from tollmeter.model import Opposed, Results, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
@@ -50,7 +50,7 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
         rows.setdefault(str(row.parameters[COMMAND]), {})[row.metric] = row
-    points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in results.outcomes}
+    points = {dict(outcome.point.parameters)[COMMAND]: pair_name(outcome.point) for outcome in results.outcomes}
     against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
     pairs = results.index.opposed
     against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in pairs if pair.metric == TIME}

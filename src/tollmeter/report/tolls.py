@@ -16,7 +16,7 @@ from tollmeter.numbers.meanings import meaning
 from tollmeter.report.blocks import Column, Figure, Line, Table
 from tollmeter.report.numbers import DASH, time, without_idle_zeros
 from tollmeter.report.shown import best_known, own_groups
-from tollmeter.report.tables import beside, brief, headline, per_ms, toll_table, was_contended
+from tollmeter.report.tables import brief, column_beside_time, per_ms, time_column, toll_table, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 VULNERABILITY = "vulnerability_"
@@ -178,7 +178,13 @@ def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
     low, high = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
     mark = Mark(_at(toll.value, decades), _at(low, decades), _at(high, decades), firm)
     return Rung(
-        toll.toll, mark, headline(toll, both=both), beside(toll, both=both), per_ms(toll.value), toll.note, known
+        toll.toll,
+        mark,
+        time_column(toll, both=both),
+        column_beside_time(toll, both=both),
+        per_ms(toll.value),
+        toll.note,
+        known,
     )
 
 

@@ -130,7 +130,7 @@ def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
     return [unit for unit in absolute if _LANGUAGES.get(Path(unit.file).suffix) in languages]
 
 
-def survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSurvey:
+def _survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSurvey:
     """Every position that a compiler warns of, each once, in the order of the files."""
 
     def read_or_trouble(unit: Unit) -> CastSurvey:
@@ -204,10 +204,10 @@ _ASKED = "types that void * was converted to"
 
 
 def misaligned_casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurvey:
-    return survey(units, lambda unit: _misaligned(Reader(unit, abi, compiler)))
+    return _survey(units, lambda unit: _misaligned(Reader(unit, abi, compiler)))
 
 
-def ranked(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
+def ranked_casts(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
     """Returns casts in order: the most often executed first; then those of compiler warnings before hidden ones. met:
     by a run."""
     counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in casts]
@@ -295,7 +295,7 @@ _WIDER = "cast of an integer that is wider than the type"
 def width_casts(units: Sequence[Unit], source: tuple[Abi, str], target: tuple[Abi, str]) -> CastSurvey:
     """Returns casts that change with type widths. source, target: the ABI that the tree is written for and the ABI that
     it is ported to, each with a compiler."""
-    return survey(units, lambda unit: _of_widths(Reader(unit, *source), Reader(unit, *target)))
+    return _survey(units, lambda unit: _of_widths(Reader(unit, *source), Reader(unit, *target)))
 
 
 def _of_widths(source: Reader, target: Reader) -> CastSurvey:

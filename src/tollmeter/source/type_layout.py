@@ -59,7 +59,7 @@ def read_layout(path: Path) -> dict[str, str]:
     return facts | double
 
 
-def table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
+def layout_table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
     """The facts of several ABIs side by side, in the order of the first."""
     facts = []
     for name in dict.fromkeys(name for layout in layouts.values() for name in layout):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
-from tollmeter.files import own_folder, plain
+from tollmeter.files import own_folder, plain_name
 from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Toll, Witness, machine_key
 from tollmeter.model.samples import MAYBE, NONE
-from tollmeter.store.parquet import Arrays, ParquetTable, cells_of, jsonl, parquet, table_lines, write_parquet
+from tollmeter.store.parquet import Arrays, ParquetTable, cells_of, jsonl, parquet, records_of_table, write_parquet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def derived_tables(index: Index) -> dict[str, ParquetTable]:
     }
 
 
-def of_run(table: ParquetTable, index: Index) -> ParquetTable:
+def with_run_columns(table: ParquetTable, index: Index) -> ParquetTable:
     """Returns the table with columns that identify the run, for joins; without those that it already has."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
@@ -92,9 +92,9 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 
     judge: returns for each sample of some visits why it is discarded, None if it is used."""
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
-    from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
+    from tollmeter.experiment.taken import chunks  # brings numpy, which what only lists can do without
 
-    several = ([outcome for outcome in some if len(outcome.samples)] for some in parts(outcomes, _ARRAYS))
+    several = ([outcome for outcome in some if len(outcome.samples)] for some in chunks(outcomes, _ARRAYS))
     return ParquetTable(_SAMPLE_COLUMNS, (), (_arrays(some, hashes, judge) for some in several if some))
 
 
@@ -167,7 +167,7 @@ def _csv_line(cells: Iterable[Any]) -> str:
 
 def _json(table: ParquetTable) -> Iterator[bytes]:
     yield b"["
-    for number, line in enumerate(table_lines(table)):
+    for number, line in enumerate(records_of_table(table)):
         yield (b"," if number else b"") + msgspec.json.encode(line)
     yield b"]\n"
 
@@ -175,7 +175,7 @@ def _json(table: ParquetTable) -> Iterator[bytes]:
 def _markdown(table: ParquetTable) -> Iterator[bytes]:
     for heads in (table.columns, ["---"] * len(table.columns)):
         yield f"| {' | '.join(heads)} |\n".encode()
-    for line in table_lines(table):
+    for line in records_of_table(table):
         yield f"| {' | '.join([_plain(line[name]) for name in table.columns])} |\n".encode()
 
 
@@ -211,12 +211,12 @@ _STARTED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)")
 
 def machine_name(machine: Machine) -> str:
     """The host's name, and digits that distinguish machines of one name."""
-    return name_of(machine.host, machine_key(machine))
+    return hardware_name(machine.host, machine_key(machine))
 
 
-def name_of(host: str, key: Sequence[str]) -> str:
+def hardware_name(host: str, key: Sequence[str]) -> str:
     digits = hashlib.sha256("\n".join((host, *key)).encode()).hexdigest()[:DIGITS]
-    return f"{plain(host)}-{digits}"
+    return f"{plain_name(host)}-{digits}"
 
 
 def day_of(started: str) -> str:
@@ -225,7 +225,7 @@ def day_of(started: str) -> str:
     return moment[1] if moment else "unknown"
 
 
-def row_key(row: Mapping[str, Any]) -> int:
+def _row_key(row: Mapping[str, Any]) -> int:
     """Returns a hash that is equal for rows that may be compared, so that readers need one column in place of eight."""
     parts = [row[name] for name in ("probe", "revision", "abi", "target", "clock", "metric", "state")]
     words = msgspec.json.encode([*parts, sorted(row["parameters"].items())])
@@ -234,7 +234,7 @@ def row_key(row: Mapping[str, Any]) -> int:
 
 def _keyed(table: ParquetTable) -> ParquetTable:
     return table._replace(
-        columns=(*table.columns, "key"), lines=({**line, "key": row_key(line)} for line in table.lines)
+        columns=(*table.columns, "key"), lines=({**line, "key": _row_key(line)} for line in table.lines)
     )
 
 
@@ -244,7 +244,7 @@ def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Parquet
     start, so that a run that is written again replaces its own files. Raises Failure (5)."""
     started = _STARTED.match(index.run.started)
     moment = "".join(started.groups()[1:]) if started else "unknown"
-    name = f"{plain(index.run.id)}-{moment}.parquet"
+    name = f"{plain_name(index.run.id)}-{moment}.parquet"
     place = f"machine={machine_name(index.machine)}/day={day_of(index.run.started)}"
     try:
         for table_name, table in tables:

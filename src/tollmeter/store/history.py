@@ -36,7 +36,7 @@ class Remembered(Record, frozen=True):
         force_setattr(self, "rows", present_row_names(self.rows))
 
 
-def place_of(machine: Machine) -> str:
+def host_and_kernel(machine: Machine) -> str:
     """Returns the key of host and kernel, within which two runs are comparable."""
     return f"{machine.host} {machine.kernel}"
 

@@ -82,7 +82,7 @@ class Excerpt(NamedTuple):
     tolls: tuple[tuple[Any, ...], ...]
 
 
-def fingerprint(folder: Path, journal: bytes = b"") -> str:
+def index_fingerprint(folder: Path, journal: bytes = b"") -> str:
     """Returns a fingerprint of the journal, the request, and the code that derives an index from them. journal: its
     digest, if it was already read."""
     digest = hashlib.sha256(VERSION.encode())
@@ -123,17 +123,17 @@ def _is_within_a_tick(folder: Path) -> bool:
     return time.time_ns() - (folder / _MADE_OF[0]).stat().st_ctime_ns < _TICK_NS
 
 
-def load(folder: Path) -> Index | None:
+def load_index(folder: Path) -> Index | None:
     """The stored index; None if it is of another journal or version, or does not exist."""
     return _read(folder, _index)
 
 
 def load_excerpt(folder: Path, probes: str | None) -> Excerpt | None:
-    """Returns an excerpt as `load` does, in a tenth of the time. probes: a glob; None for the rows of tolls."""
+    """Returns an excerpt as `load_index` does, in a tenth of the time. probes: a glob; None for the rows of tolls."""
     return _read(folder, partial(_excerpt, probes=probes))
 
 
-def has_numbers(folder: Path) -> bool | None:
+def index_has_numbers(folder: Path) -> bool | None:
     """Returns whether the stored index has a row with a number; None without an index."""
     return _read(folder, lambda db: bool(db.execute("SELECT 1 FROM rows WHERE status = 'ok'").fetchone()))
 
@@ -146,7 +146,7 @@ def _read(folder: Path, reader: Callable[[sqlite3.Connection], Content]) -> Cont
             if not _is_plain(db):
                 return None
             about = dict(db.execute("SELECT key, value FROM about"))
-            is_current = about.get("inodes") == _inodes(folder) or about.get("fingerprint") == fingerprint(folder)
+            is_current = about.get("inodes") == _inodes(folder) or about.get("fingerprint") == index_fingerprint(folder)
             return reader(db) if is_current else None
     except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
@@ -165,10 +165,10 @@ def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
 
 def load_visits(folder: Path) -> tuple[Outcome, ...] | None:
     """Returns the visits that the index stores of a large journal; else None."""
-    return _read(folder, kept_visits.load)
+    return _read(folder, kept_visits.visits_kept)
 
 
-def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (), seen: str = "") -> None:
+def save_index(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (), seen: str = "") -> None:
     """Stores an index completely or not at all. If the folder cannot be written, the index is derived again the next
     time. visits: the relevant ones, stored for a large journal. seen: `inodes` before the journal was read."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):

@@ -89,7 +89,7 @@ def _kept(
     )  # fmt: skip
 
 
-def load(db: sqlite3.Connection) -> tuple[Outcome, ...]:
+def visits_kept(db: sqlite3.Connection) -> tuple[Outcome, ...]:
     """Raises LookupError where the index keeps none, and ValueError if they are damaged."""
     (content,) = db.execute("SELECT content FROM visit_kinds").fetchone() or [None]
     if content is None:

@@ -113,7 +113,7 @@ def cells_of(table: ParquetTable, written: Callable[[Any], Any]) -> Iterator[dic
     return (cells for one in table.arrays or () for cells in one.cells(written))
 
 
-def table_lines(table: ParquetTable) -> Iterator[dict[str, Any]]:
+def records_of_table(table: ParquetTable) -> Iterator[dict[str, Any]]:
     yield from table.lines
     for cells in cells_of(table, lambda cell: cell):
         yield from (dict(zip(cells, line, strict=True)) for line in zip(*cells.values(), strict=True))

@@ -128,7 +128,7 @@ _SUITE = re.compile(rb'\n\[suite\]\nname = ("[^\n]*")\n')
 _HEADING_BYTES = 1 << 14
 
 
-def heading(folder: Path) -> tuple[str, str]:
+def start_and_words(folder: Path) -> tuple[str, str]:
     """Returns when a run began and the typed words, or else its suite. It reads the first lines of the request, since
     reading all takes a hundred times as long. Raises Failure as `read_request` does."""
     with contextlib.suppress(OSError, ValueError):
@@ -157,11 +157,11 @@ _MOST_KEPT_BYTES = 64 << 20
 T = TypeVar("T", bound=Record)
 
 
-def keep(folder: Path, form: type[T], records: Iterable[T]) -> None:
+def store_records(folder: Path, form: type[T], records: Iterable[T]) -> None:
     write_whole(folder / _NAMES[form], msgspec.json.encode(tuple(records)))
 
 
-def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
+def stored_records(folder: Path, form: type[T]) -> tuple[T, ...]:
     """Returns stored records; empty if none were taken. Raises Failure (5) if the file is damaged."""
     path = folder / _NAMES[form]
     try:

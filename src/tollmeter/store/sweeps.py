@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from tollmeter.files import open_regular, plain, read_regular, write_whole
+from tollmeter.files import open_regular, plain_name, read_regular, write_whole
 from tollmeter.model import Failure, Record
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
@@ -71,12 +71,12 @@ class SweepState(Record, frozen=True):
         return len(self.steps) == len(self.order)
 
 
-def save(path: Path, sweep: SweepState) -> None:
+def save_sweep(path: Path, sweep: SweepState) -> None:
     """Writes the state of a sweep. Raises Failure (5)."""
     _write(path, sweep)
 
 
-def load(path: Path) -> SweepState | None:
+def load_sweep(path: Path) -> SweepState | None:
     """Returns the state; None if the file does not exist. Raises Failure (5) if it is damaged."""
     return _read(path, SweepState)
 
@@ -166,7 +166,7 @@ def try_lock(descriptor: int) -> bool:
 
 def record_path() -> Path:
     """The path of the record, one for each machine, since machines may share a home directory, but not a setting."""
-    return user_folder("XDG_STATE_HOME", ".local/state") / f"sweep-{plain(os.uname().nodename)}.json"
+    return user_folder("XDG_STATE_HOME", ".local/state") / f"sweep-{plain_name(os.uname().nodename)}.json"
 
 
 def boot() -> str:

@@ -58,7 +58,7 @@ class Place(NamedTuple):
     tests: tuple[Test, ...]
 
 
-def listing(results: Results) -> tuple[Place, ...]:
+def attempted_listing(results: Results) -> tuple[Place, ...]:
     """Returns the listing by target, in the suite's order; empty if the suite lists no test, or no row has a number."""
     listed = results.suite.listing if results.suite else ()
     pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from tollmeter.model import BreakEven, Option, Profile, Results, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.numbers.stats import Estimate
-from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows, compared, matching
+from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows, matching, ratio_of_rows
 
 Place = tuple[str, str]
 """ABI and target."""
@@ -94,7 +94,7 @@ def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
 # ---- options --------------------------------------------------------------------------------------------------------
 
 
-def ranked(results: Results, suite: Suite) -> list[Ranked]:
+def ranked_options(results: Results, suite: Suite) -> list[Ranked]:
     """One for each place where the first option and another have a number, this machine's own ABI first."""
     if not suite.option:
         return []
@@ -115,7 +115,7 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
 
 def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
     """Returns how many times as good a row is as the first, for times and for rates."""
-    return compared(results, base, row) if row.better == "more" else compared(results, row, base)
+    return ratio_of_rows(results, base, row) if row.better == "more" else ratio_of_rows(results, row, base)
 
 
 def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:

@@ -21,10 +21,10 @@ from tollmeter.studies.matching_rows import (
     NOT_TOGETHER,
     VIRTUAL,
     RatioOfRows,
-    compared,
     is_hosted,
     own_reason,
     picked,
+    ratio_of_rows,
     with_mend,
 )
 
@@ -49,7 +49,7 @@ class Measured(NamedTuple):
     refuted: str = ""
 
 
-def measured(results: Results, claim: Published) -> Measured:
+def measured_claim(results: Results, claim: Published) -> Measured:
     """Returns the value from rows of one clock on one target, this machine's own first, since another's would be
     another answer."""
     if claim.bend:
@@ -79,7 +79,7 @@ def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:
             return Measured(gap=_why(results, claim, claim.over))
         rows = _of_one_place([row for row in rows if _twin(row, others)])
         pairs = [(twin, row) for row in rows if (twin := _twin(row, others))]
-        return _of_ratios([compared(results, *pair) for pair in pairs], rows, NOT_TOGETHER)
+        return _of_ratios([ratio_of_rows(results, *pair) for pair in pairs], rows, NOT_TOGETHER)
     rows = _of_one_place(rows)
     if claim.unit == TURNS:
         turns = [each for row in rows if (each := _turns(results, row))]
@@ -113,7 +113,7 @@ def _ordered(results: Results, claim: Published) -> Measured:
             return Measured(gap=_why(results, claim, wanted))
     first = _of_one_place(several[0])[0]
     chain = [row for rows in several if (row := _twin(first, rows))]
-    ratios = [compared(results, *pair) for pair in pairwise(chain)] if len(chain) == len(several) else []
+    ratios = [ratio_of_rows(results, *pair) for pair in pairwise(chain)] if len(chain) == len(several) else []
     return _of_ratios(ratios, [first], NOT_TOGETHER)
 
 
@@ -194,7 +194,7 @@ def _turns(results: Results, row: Row) -> RatioOfRows | None:
     for loop in picked(results, RowOf(means=CONTROL_LOOP, abi=row.abi)):
         if (loop.unit, loop.target, loop.clock) == ("op/s", row.target, row.clock):
             states = tuple(msgspec.structs.replace(state, **inverse(state)) for state in loop.states)
-            return compared(results, msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
+            return ratio_of_rows(results, msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
     return None
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.judgement.compare import alike, ratio_of
-from tollmeter.judgement.opposed import named
+from tollmeter.judgement.compare import in_one_core_state, ratio_of
+from tollmeter.judgement.opposed import pair_name
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import PRECISION, FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
@@ -115,7 +115,7 @@ Place = tuple[str, str, str]
 """Target, clock and ABI."""
 
 
-def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
+def figure_lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
     """Returns for each target the lines of the figure: rows, each with its divisor if it is a ratio. Two ABIs are two
     measurements with separate names; if they are equal at every position, one line represents both. A row is drawn
     in the first line that selects it."""
@@ -195,15 +195,15 @@ class RatioOfRows(NamedTuple):
         return not (self.thin or self.mixed)
 
 
-def compared(results: Results, old: Row, new: Row) -> RatioOfRows:
+def ratio_of_rows(results: Results, old: Row, new: Row) -> RatioOfRows:
     """Returns the ratio new over old, which every sentence, table, chart and claim of a study uses. It is of
     interleaved visits if there are enough, since drift cancels in them, unless a row has two modes, whose mean is no
     visit's value. Otherwise it is of the two rows in one core state."""
     if old.target == new.target == HERE and not {old.state, new.state} & {"first", "second"}:
-        pair = named(new), named(old), new.metric, old.metric
+        pair = pair_name(new), pair_name(old), new.metric, old.metric
         for done in results.index.opposed:
             if (done.point, done.against, done.metric, done.metric_against or done.metric) == pair:
                 return RatioOfRows(Estimate(done.ratio, done.low, done.high))
-    sides = alike(old, new)
+    sides = in_one_core_state(old, new)
     thin = not (has_interval(old) and has_interval(new))
     return RatioOfRows(ratio_of(*sides), thin, mixed=sides[0].state != sides[1].state)

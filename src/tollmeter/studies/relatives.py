@@ -18,10 +18,10 @@ from tollmeter.studies.matching_rows import (
     COUNTED,
     NOT_TOGETHER,
     VIRTUAL,
-    compared,
     failure,
     matching,
     own_reason,
+    ratio_of_rows,
 )
 
 Measure = Literal["memory", "asked", "time", "instructions", "counted"]
@@ -93,7 +93,7 @@ def _relative(results: Results, program: Program, measure: Measure, abi: str, ma
         for other in denominators:
             is_together = row.clock == COUNTED or row.target == other.target
             if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
-                both, is_exact = compared(results, other, row), measure in ("instructions", "counted")
+                both, is_exact = ratio_of_rows(results, other, row), measure in ("instructions", "counted")
                 return msgspec.structs.replace(
                     bare, target=row.target, value=both.ratio.value, low=both.ratio.low, high=both.ratio.high,
                     thin=not (is_exact or both.is_known),

@@ -30,7 +30,7 @@ from tollmeter.model import (
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.units import short, span, three
 from tollmeter.studies.attribution import largest
-from tollmeter.studies.claim_rows import Measured, measured, timed_by
+from tollmeter.studies.claim_rows import Measured, measured_claim, timed_by
 from tollmeter.studies.matching_rows import HOSTED
 from tollmeter.studies.relatives import gains, relatives
 
@@ -87,7 +87,7 @@ def bounds(claim: Published) -> tuple[float, float] | None:
     return several.get(relation)
 
 
-def in_words(claim: Published) -> str:
+def _in_words(claim: Published) -> str:
     """Returns the values for which the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty if it claims
     nothing."""
     ends = bounds(claim)
@@ -208,7 +208,7 @@ def answered(results: Results, suite: Suite) -> list[Answered]:
     is printed with a number, or if there can never be one."""
     answers = []
     for claim in suite.published:
-        number = measured(results, claim)
+        number = measured_claim(results, claim)
         judged = judge(claim, number)
         why = judged.reason if judged.reason not in (number.gap, NO_NUMBER) else ""
         stated = judged.unmet if number.values else ()
@@ -245,7 +245,7 @@ def judge(claim: Published, number: Measured) -> Claim:
         judged = judge_interval(claim, here, low, high)
     return Claim(
         what=claim.what, figure=claim.figure, value=claim.value, verdict=judged.verdict, reason=judged.reason,
-        here=here, low=low, high=high, unit=number.unit or claim.unit, holds_at=in_words(claim), times=judged.times,
+        here=here, low=low, high=high, unit=number.unit or claim.unit, holds_at=_in_words(claim), times=judged.times,
         # A condition that no program can restore is stated beside the verdict.
         unmet=tuple(PREFETCH for condition in claim.requires if condition == "prefetch off"),
         counted=claim.counted and is_judged(claim) and claim.is_answerable,

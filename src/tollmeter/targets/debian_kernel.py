@@ -58,7 +58,7 @@ def cached(choice: KernelChoice) -> Kernel | None:
     return kernel if kernel.image.is_file() and (tree is None or tree.is_file()) else None
 
 
-def fetched(choice: KernelChoice) -> Kernel:
+def fetched_kernel(choice: KernelChoice) -> Kernel:
     """The kernel, downloaded if missing. Raises Failure if it is not available."""
     if kernel := cached(choice):
         return kernel
@@ -136,7 +136,7 @@ def _apt(
     if (state / _SOURCES).is_file():
         own |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
     missing = "guests run Debian's kernels, and there is no apt here to download one"
-    return run_apt([words[0], "-q", *options_of(own), *lists, *words[1:]], folder, missing)
+    return run_apt([words[0], "-q", *_options_of(own), *lists, *words[1:]], folder, missing)
 
 
 def own_lists(state: Path) -> list[str]:
@@ -144,13 +144,13 @@ def own_lists(state: Path) -> list[str]:
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
-    return options_of({
+    return _options_of({
         "APT::Sandbox::User": "", "Dir::State": state, "Dir::State::status": state / "status", "Dir::Cache": state,
         "Acquire::Languages": "none",
     })  # fmt: skip
 
 
-def options_of(settings: Mapping[str, object]) -> list[str]:
+def _options_of(settings: Mapping[str, object]) -> list[str]:
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 

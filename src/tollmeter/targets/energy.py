@@ -37,7 +37,7 @@ def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
     return tuple(found)
 
 
-def read(several: Sequence[Package]) -> tuple[int, ...]:
+def read_counters(several: Sequence[Package]) -> tuple[int, ...]:
     """Each counter in µJ; UNREADABLE if it can no longer be read."""
     counts = []
     for package in several:

@@ -80,7 +80,7 @@ class Port:
 
     def __init__(self, words: str) -> None:
         self.name = f"serial:{words}"
-        path, baud, self.far_end = parts_of(words)
+        path, baud, self.far_end = device_parts(words)
         bring(ROOT, SERIAL)
         import serial
 
@@ -119,7 +119,7 @@ class Port:
 ClockLine = Pty | Port
 
 
-def parts_of(words: str) -> tuple[str, int, str]:
+def device_parts(words: str) -> tuple[str, int, str]:
     """Returns path, baud rate and far end's path of `PATH[@BAUD][:OTHER]`. Raises Failure."""
     near, _, far = words.partition(":")
     path, _, baud = near.partition("@")
@@ -132,7 +132,7 @@ def check_line(words: str) -> None:
     """Raises Failure if the words name no line."""
     kind, _, rest = words.partition(":")
     if kind == "serial":
-        parts_of(rest)
+        device_parts(rest)
     elif words != "pty":
         raise Failure(f"{words!r} is not a clock; expected pty or serial:PATH")
 

@@ -42,7 +42,7 @@ _ELF_32, _ELF_32_BITS, _X86_64 = 1, 32, 62
 
 def native_command(executable: str | Path) -> list[str]:
     """The command line that starts an executable on this machine."""
-    return [str(_LOADER), str(executable)] if is_loaded(str(executable)) else [str(executable)]
+    return [str(_LOADER), str(executable)] if needs_loader(str(executable)) else [str(executable)]
 
 
 def is_loader_for(abi: Abi) -> bool:
@@ -61,7 +61,7 @@ def _is_x32(abi: Abi) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def is_loaded(executable: str) -> bool:
+def needs_loader(executable: str) -> bool:
     """Returns whether the loader starts an ABI's executables and the kernel does not."""
     try:
         with Path(executable).open("rb") as file:

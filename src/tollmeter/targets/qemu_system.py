@@ -348,7 +348,7 @@ class Guest(Asking):
         """The options for the kernel and its command line."""
         if self._board.kernel is None:
             return ["-kernel", str(self._ours), "-append", self._board.command_line]
-        kernel = debian_kernel.fetched(self._board.kernel)
+        kernel = debian_kernel.fetched_kernel(self._board.kernel)
         arguments = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
         words = ["-kernel", str(kernel.image), "-append", " ".join(arguments)]
         return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words

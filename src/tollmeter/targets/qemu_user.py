@@ -39,7 +39,7 @@ def emulator_of(place: str) -> str | None:
     return shutil.which(f"qemu-{named[1]}") if named else None
 
 
-def lack(place: str) -> Lack | None:
+def emulator_lack(place: str) -> Lack | None:
     """Returns why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would provide
     one."""
     architecture = place.partition(":")[0]
@@ -59,7 +59,7 @@ def lack(place: str) -> Lack | None:
 def emulator_here(place: str) -> list[str]:
     """The emulator and its CPU, by default QEMU's own choice. Raises Failure if none is installed that loads
     plugins."""
-    if missing := lack(place):
+    if missing := emulator_lack(place):
         mend = f", or is not an emulator of {PACKAGE}: {install_line(missing.packages)}" if missing.packages else ""
         raise Failure(f"{missing.reason}{mend}", 5)
     cpu = place.partition(":")[2]

@@ -128,12 +128,12 @@ class Timer:
         """Runs a command once, by its index. events: to count, by perf's names. Raises Failure (5) if it cannot be
         started."""
         assert self._process.stdin and self._process.stdout
-        before_uj = energy.read(self._packages)
+        before_uj = energy.read_counters(self._packages)
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{number} {source} {sink} {','.join(events)}\n".encode())
             self._process.stdin.flush()
         answer = self._process.stdout.readline().decode("ascii").split()
-        took_uj = energy.taken_uj(self._packages, before_uj, energy.read(self._packages))
+        took_uj = energy.taken_uj(self._packages, before_uj, energy.read_counters(self._packages))
         if len(answer) < _FIELDS:
             raise Failure("the process that starts the commands has ended: it printed why, or was killed", 5)
         *numbers, counted = answer[:_FIELDS]

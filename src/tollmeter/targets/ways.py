@@ -21,7 +21,7 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Lack, Target, qemu_user
 from tollmeter.targets.boards import BOARDS, board_of, clock_here
-from tollmeter.targets.external_clock import ExternalClock, check_line, open_line, parts_of
+from tollmeter.targets.external_clock import ExternalClock, check_line, device_parts, open_line
 from tollmeter.targets.local import Local
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
@@ -75,7 +75,7 @@ def clock_of(target: str) -> Clock:
             raise Failure("the target ssh needs a host: ssh:HOST")
         check_host(place)
     if kind == "serial":
-        parts_of(place)
+        device_parts(place)
     return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
@@ -86,7 +86,7 @@ def lack(target: str) -> Lack | None:
     target = target.partition(BY)[0]
     kind, _, place = target.partition(":")
     if kind == "qemu-user":
-        return qemu_user.lack(place)
+        return qemu_user.emulator_lack(place)
     if kind in ("guest", "bare") and shutil.which((board := board_of(target)).emulator) is None:
         return Lack(f"no {board.emulator}", (board.package,))
     if kind == "ssh" and shutil.which("ssh") is None:
@@ -110,7 +110,7 @@ def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(abis)) if all(abis) else ()
 
 
-def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
+def targets_for(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
     """Returns the targets that run the ABI: by its file, on this machine, or as the other machine decides. If none
     does, all with known full names: an explicit request is honoured. Raises Failure if none has a name for it."""
     is_fitting: dict[str, bool] = {}

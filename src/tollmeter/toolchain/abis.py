@@ -30,7 +30,7 @@ from tollmeter.root import typed, user_folder
 from tollmeter.targets import Lack, Target
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.cpu_features import cpu_lack
-from tollmeter.targets.local import is_loaded
+from tollmeter.targets.local import needs_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, outside_make
@@ -156,7 +156,7 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 # ---- what is there, and what is missing -----------------------------------------------------------------------------
 
 
-def survey(root: Path, machine: str) -> list[Standing]:
+def survey_abis(root: Path, machine: str) -> list[Standing]:
     """Returns for each ABI whether it builds on this machine, its target, its clock, and the command that installs
     missing packages."""
     known = find(root)
@@ -211,7 +211,7 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]
         try:
             commands.run("file", words, input=_TRIAL, text=True, capture_output=True, check=True, timeout=_TRIAL_S)
-            if is_loaded(program):
+            if needs_loader(program):
                 return True
             return commands.run("file", [program], timeout=_TRIAL_S).returncode == 0
         except (OSError, commands.SubprocessError):

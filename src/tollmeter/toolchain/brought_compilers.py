@@ -30,12 +30,12 @@ MUSL_SPECS = "sparc/gcc.specs"
 MUSL_MEND = typed("run", "--abi", "sparc-v8")
 
 
-def is_named(word: str, compiler: Words) -> bool:
+def is_compiler_named(word: str, compiler: Words) -> bool:
     """Returns whether the alternative is the compiler of this word."""
     return (compiler if isinstance(compiler, str) else compiler[0]) == word
 
 
-def command(compiler: Words) -> tuple[str, ...]:
+def compiler_command(compiler: Words) -> tuple[str, ...]:
     """The command for the words of an ABI file."""
     words = (compiler,) if isinstance(compiler, str) else tuple(compiler)
     if words[0] == MUSL:
@@ -45,20 +45,20 @@ def command(compiler: Words) -> tuple[str, ...]:
 
 def is_brought(compiler: Words) -> bool:
     """Returns whether the compiler was downloaded; false before an ABI is requested."""
-    if is_named(ZIG, compiler):
+    if is_compiler_named(ZIG, compiler):
         return extras.is_installed(ZIG_EXTRA)
-    return not is_named(MUSL, compiler) or musl_lack() is None
+    return not is_compiler_named(MUSL, compiler) or musl_lack() is None
 
 
 def can_install_zig(compilers: Iterable[Words]) -> bool:
     """Returns whether installing would provide one of the compilers."""
-    is_wanted = any(is_named(ZIG, compiler) for compiler in compilers)
+    is_wanted = any(is_compiler_named(ZIG, compiler) for compiler in compilers)
     return is_wanted and extras.may_install() and not extras.is_installed(ZIG_EXTRA)
 
 
 def install_zig(root: Path) -> None:
     """Installs it into the environment that Tollmeter runs in. Raises Failure with pip's error."""
-    extras.install(root, ZIG_EXTRA)
+    extras.install_extra(root, ZIG_EXTRA)
 
 
 def musl_lack() -> str | None:
@@ -71,13 +71,13 @@ def musl_lack() -> str | None:
 
 def can_make_musl(compilers: Iterable[Words]) -> bool:
     """Returns whether one of the compilers lacks only the library."""
-    is_wanted = any(is_named(MUSL, compiler) for compiler in compilers)
+    is_wanted = any(is_compiler_named(MUSL, compiler) for compiler in compilers)
     return is_wanted and shutil.which(MUSL_COMPILER) is not None and musl_lack() is not None
 
 
 def bring_musl(root: Path) -> None:
     """Downloads the source of musl. Raises Failure (5) if it is not available."""
-    library = libraries.known(root).get("musl")
+    library = libraries.known_libraries(root).get("musl")
     if library is None:
         raise Failure("probes/libraries.toml has no musl", 5)
-    libraries.bring(root, "musl", library)
+    libraries.install_library(root, "musl", library)

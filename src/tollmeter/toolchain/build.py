@@ -25,7 +25,7 @@ from tollmeter.notices import notify
 from tollmeter.protocol import clean
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.accepting import accepted
-from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, command, is_brought
+from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, compiler_command, is_brought
 from tollmeter.toolchain.elf_machines import elf_machine
 
 ANY_CPU = "*"
@@ -74,10 +74,10 @@ class BuildResult(NamedTuple):
 
 def find_compiler(abi: Abi) -> str | Gap:
     """Returns the first of the ABI's compilers that passes the trial; or a gap with the reason and a remedy."""
-    first = command(abi.compiler[0])
-    known = [command(compiler) for compiler in abi.compiler if is_brought(compiler)]
+    first = compiler_command(abi.compiler[0])
+    known = [compiler_command(compiler) for compiler in abi.compiler if is_brought(compiler)]
     reason, otherwise = f"no {' '.join(first)}", f"install it, or name another compiler in {abi.name}.toml"
-    if brought_compilers.is_named(ZIG, abi.compiler[0]):
+    if brought_compilers.is_compiler_named(ZIG, abi.compiler[0]):
         reason, otherwise = f"{ZIG} is not installed", ZIG_EXTRA.mend
     if brought_compilers.can_make_musl(abi.compiler):
         return Gap(abi.name, brought_compilers.musl_lack() or "", (), MUSL_MEND)
@@ -167,13 +167,13 @@ def _files_to_make(root: Path, task: Task) -> int:
     with contextlib.suppress(Failure), locked(root, task.abi):
         lacking = _lacking(root, task.abi, task.probes)
         options = proven.options_of(proven.begin(root, task.abi, lacking)) if lacking else []
-        return count(root, task.abi, task.compiler, [*options, *_goals(task.abi, lacking)]) if lacking else 0
+        return _count(root, task.abi, task.compiler, [*options, *_goals(task.abi, lacking)]) if lacking else 0
     return 0
 
 
 def _lacking(root: Path, abi: Abi, probes: Collection[str] | None) -> list[str]:
     every = probe_names(root / "probes")
-    return sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
+    return sorted((every if probes is None else every.intersection(probes)) - proven.up_to_date_probes(root, abi))
 
 
 def build_abi(
@@ -199,7 +199,7 @@ def build_abi(
             verdicts = list(pool.map(lambda probe: accepted(root, folder / probe, abi), built))
         broken |= {probe: verdict.sentence for probe, verdict in zip(built, verdicts, strict=True) if verdict}
         good = [probe for probe in built if probe not in broken]
-        if not good and not proven.known(root, abi):
+        if not good and not proven.up_to_date_probes(root, abi):
             probe, sentence = next(iter(broken.items()))
             raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
         proven.finish(root, abi, sources, good, broken)
@@ -295,7 +295,7 @@ _HUGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
 _LONGEST = 200
 
 
-def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
+def _count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
     """Returns how many files `make` would make now. Raises Failure if make cannot be started."""
     with _started([*_words(abi, compiler, goals), "--dry-run"], root, commands.DEVNULL) as process:
         return sum("&& echo build/" in line for line in process.stdout or ())

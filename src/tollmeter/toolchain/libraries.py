@@ -53,7 +53,7 @@ class Library(Record, frozen=True, forbid_unknown_fields=True):
         return self.archive or f"{self.package} {self.version}"
 
 
-def known(root: Path) -> dict[str, Library]:
+def known_libraries(root: Path) -> dict[str, Library]:
     """Returns the libraries by name; empty if the file does not exist. Raises Failure if it cannot be read."""
     path = root / "probes/libraries.toml"
     try:
@@ -85,10 +85,10 @@ def _named_in(text: str) -> list[str]:
     return [name for words in _NAMED.findall(text) for name in words.split()] if ".library" in text else []
 
 
-def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
+def missing_libraries(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
     """Returns which of these libraries, including their dependencies, are missing for any of the ABIs. Raises
     Failure."""
-    libraries = known(root)
+    libraries = known_libraries(root)
     fitting = _fitting(libraries, names, set(abis))
     return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
 
@@ -114,10 +114,10 @@ def folder_of(root: Path, name: str) -> Path:
 def origins(root: Path, names: Iterable[str], abi: str) -> set[Path]:
     """Returns the files that state where each library comes from with which a probe of this ABI is built. Raises
     Failure."""
-    return {_from(folder_of(root, name)) for name in _fitting(known(root), names, {abi})}
+    return {_from(folder_of(root, name)) for name in _fitting(known_libraries(root), names, {abi})}
 
 
-def bring(root: Path, name: str, library: Library) -> None:
+def install_library(root: Path, name: str, library: Library) -> None:
     """Links the user's own library, or downloads and unpacks it, if it is missing. Raises Failure (5) if it is not
     available or is not the pinned file: then an earlier one is removed too, and its probes are built without it."""
     folder = folder_of(root, name)

@@ -31,7 +31,7 @@ _MADE_FOR = {
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
     """Installs all packages of this CPU's ABI files, where that may be done."""
-    install(root, [package for abi in abis for package in (*abi.packages, "make")])
+    _install(root, [package for abi in abis for package in (*abi.packages, "make")])
 
 
 def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], machine: str) -> None:
@@ -43,7 +43,7 @@ def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], mach
     asked = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
     tried: set[str] = set()
     while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
-        if not install(root, packages):
+        if not _install(root, packages):
             return
         tried.update(packages)
 
@@ -52,7 +52,7 @@ def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
     """The ABIs' compilers; installs missing ones. Raises Failure (5) with the command that would install them."""
     compilers = {name: find_compiler(abi) for name, abi in known.items()}
     gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
-    if install(root, [package for gap in gaps for package in gap.packages]):
+    if _install(root, [package for gap in gaps for package in gap.packages]):
         compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
     if gaps := [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]:
         raise Failure(in_one_sentence(gaps), 5)
@@ -114,7 +114,7 @@ def _missing_at(root: Path, way: str) -> list[str]:
 # ---- installing ----------------------------------------------------------------------------------------------------
 
 
-def install(root: Path, packages: Iterable[str]) -> bool:
+def _install(root: Path, packages: Iterable[str]) -> bool:
     """Returns whether the installation was tried; the caller checks its result."""
     missing = list(dict.fromkeys(packages))
     is_allowed = os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None

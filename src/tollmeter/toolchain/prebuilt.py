@@ -38,7 +38,7 @@ _Stated = dict[str, str | int]
 def keep(root: Path, abi: Abi, folder: Path) -> int:
     """Packs the build of these sources for a release. Returns the number of probes."""
     made = root / "build" / abi.name
-    built = sorted(proven.known(root, abi) & {path.name for path in made.iterdir()})
+    built = sorted(proven.up_to_date_probes(root, abi) & {path.name for path in made.iterdir()})
     executables = {probe: (made / probe).read_bytes() for probe in built}
     whole = proven.digests(root, abi, built).whole
     manifest = {
@@ -54,7 +54,7 @@ def take(root: Path, requested: ProbesByAbi) -> None:
     """Unpacks the requested probes of a release to the paths of a build."""
     known = find(root).abis if (root / FOLDER).is_dir() else {}
     for abi in (known[name] for name in requested.keys() & known.keys()):
-        lacking = set(requested[abi.name]) - proven.known(root, abi)
+        lacking = set(requested[abi.name]) - proven.up_to_date_probes(root, abi)
         path = root / FOLDER / f"{abi.name}{ENDING}"
         if lacking and path.is_file():
             _take(root, abi, path, lacking)

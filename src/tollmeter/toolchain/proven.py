@@ -50,7 +50,7 @@ class Digests(NamedTuple):
     stale: Collection[str] = ()
 
 
-def known(root: Path, abi: Abi) -> frozenset[str]:
+def up_to_date_probes(root: Path, abi: Abi) -> frozenset[str]:
     """The probes that another build would not change: they are built and checked, or left out for a reason."""
     folder = root / "build" / abi.name
     built = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if (folder / probe).is_file()}
@@ -85,7 +85,7 @@ def finish(root: Path, abi: Abi, of: Digests, accepted: Iterable[str], broken: M
         _remove(folder, probe)
     made = {probe: {MADE_FROM: of.whole[probe], **fingerprint((folder / probe).read_bytes())} for probe in accepted}
     left_out = {probe: {MADE_FROM: of.whole[probe], "why": why} for probe, why in broken.items()}
-    others = known(root, abi) - made.keys() - left_out.keys()
+    others = up_to_date_probes(root, abi) - made.keys() - left_out.keys()
     for name, more in ((MANIFEST, made), (BROKEN, left_out)):
         kept = {probe: entry for probe, entry in _read(folder / name).items() if probe in others}
         _write(folder / name, {**kept, **more})

@@ -102,7 +102,7 @@ def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
 
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
     """Returns whether any of the probes is not built yet, or a deleted one still is."""
-    return bool(proven.forgotten(root, abi)) or not proven.known(root, abi).issuperset(probes)
+    return bool(proven.forgotten(root, abi)) or not proven.up_to_date_probes(root, abi).issuperset(probes)
 
 
 # ---- building -------------------------------------------------------------------------------------------------------

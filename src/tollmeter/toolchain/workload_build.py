@@ -28,7 +28,7 @@ from tollmeter.model import Abi, Failure, Workload
 from tollmeter.notices import once
 from tollmeter.toolchain.accepting import prove_elf
 from tollmeter.toolchain.build import compiler_of
-from tollmeter.toolchain.libraries import Library, bring, folder_of
+from tollmeter.toolchain.libraries import Library, folder_of, install_library
 
 OUT = "{out}"
 _BUILD_S = 300
@@ -37,7 +37,7 @@ _OURS = "probes/runtime/workload"
 _FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie", "-Iprobes/runtime")
 
 
-def source_of(root: Path, workload: Workload) -> Path | None:
+def _source_of(root: Path, workload: Workload) -> Path | None:
     """The folder of a workload's source, downloaded if missing; None if it has none. Raises Failure (5)."""
     source = workload.source
     if source is None:
@@ -47,7 +47,7 @@ def source_of(root: Path, workload: Workload) -> Path | None:
         summary=workload.what, package=source.beside, archive=source.archive, sha256=source.sha256, holds=source.holds,
         variable=f"{workload.name.upper()}_SOURCE",
     )  # fmt: skip
-    bring(root, name, library)
+    install_library(root, name, library)
     return folder_of(root, name)
 
 
@@ -56,7 +56,7 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
     compiler is searched only then, since trying one takes as long as several visits."""
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
-    source = source_of(root, workload)
+    source = _source_of(root, workload)
     age, stamp = _age(root, workload, abi), folder / _STAMP
     if executable.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == age:
         return executable

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from tollmeter.model import Profile
 from tollmeter.numbers.meanings import BILLED
-from tollmeter.report.bills import OWN, SavedBill, kept
+from tollmeter.report.bills import OWN, SavedBill, saved_bills
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, Subject, picture
 from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity, time
-from tollmeter.report.profiles import title_of, verdict
-from tollmeter.report.programs import named as program_name
+from tollmeter.report.profiles import profile_verdict, title_of
+from tollmeter.report.programs import attribution_name as program_name
 from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.attribution import Attribution, largest
 from tollmeter.studies.choices import break_evens, pairs
@@ -72,7 +72,7 @@ def _change(bench: Bench, own: list[Profile]) -> str:
     suite = bench.results.suite
     for pair in pairs(bench.results, suite) if suite is not None else ():
         if pair.left in own:
-            return f"From {pair.titles[0]} to {pair.titles[1]}: {verdict(pair.left, pair.right, pair.gain)}"
+            return f"From {pair.titles[0]} to {pair.titles[1]}: {profile_verdict(pair.left, pair.right, pair.gain)}"
     most = (f"{title_of(profile, own)}: {function}, {100 * profile.part(function):.0f} %"
             for profile in own for function in [profile.shares[0].function])  # fmt: skip
     return f"Most of the time: {'; '.join(most)}."
@@ -122,7 +122,7 @@ _BILL_TIPS = marks.tips(("label", "program"), ("part", "crossing"), ("said", "ta
 def bill(bench: Bench) -> Iterator[Chart]:
     """Yields a chart with a bar for each program, as long as its CPU time. If charges add up to more, they are
     shortened to it."""
-    bills = [one for one in kept(bench.rows, bench.results.probes) if one.cpu_ns]
+    bills = [one for one in saved_bills(bench.rows, bench.results.probes) if one.cpu_ns]
     taken = Counter[str]()
     for one in bills:
         for charge in one.charges:

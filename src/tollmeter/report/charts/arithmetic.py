@@ -13,7 +13,7 @@ from tollmeter.inference.rate_falls import AXIS, RATE, cost_ns
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Row
 from tollmeter.report.charts import marks
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Name, Spec, Subject, kernel_of, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Name, Spec, Subject, short_probe_name, varying
 from tollmeter.report.charts.curves_chart import Curves, charted
 from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity
@@ -64,7 +64,7 @@ def _series(bench: Bench, rows: Sequence[Row]) -> Name:
 
 def _panel(bench: Bench, rows: Sequence[Row]) -> Name:
     several = [name for name in PANELLED if name in bench.varying(rows)]
-    return lambda row: ", ".join([kernel_of(row), *(str(row.parameters[name]) for name in several)])
+    return lambda row: ", ".join([short_probe_name(row), *(str(row.parameters[name]) for name in several)])
 
 
 def _speed(row: Row, series: str, panel: str) -> Datum:
@@ -181,7 +181,7 @@ def _ratio_data(bench: Bench, rows: Sequence[Row]) -> Iterator[Datum]:
     own = rows[0]
     swept = varying([row for row in bench.rows if (row.probe, row.metric) == (own.probe, own.metric)])
     by = bench.named_by([own], [name for name in own.parameters if name in swept])
-    label = f"{kernel_of(own)}: {own.metric}" + (f", {by(own)}" if swept else "")
+    label = f"{short_probe_name(own)}: {own.metric}" + (f", {by(own)}" if swept else "")
     for row in rows[1:]:
         ratio = ratio_of(own, row)
         if isfinite(ratio.high):

@@ -87,7 +87,7 @@ class Subject:
 
     def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], caption: str = "") -> Chart:
         drawing = drawn if isinstance(drawn, Drawing) else picture(drawn)
-        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), caption=caption)
+        return Chart(self.name, self.title, self.question, drawing, self.means, names_of_probes(rows), caption=caption)
 
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
@@ -209,11 +209,11 @@ def benches(results: Results) -> list[Bench]:
     return sorted(made, key=lambda bench: not bench.is_the_machine)
 
 
-def names(rows: Sequence[Row]) -> tuple[str, ...]:
+def names_of_probes(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(sorted({row.probe for row in rows}))
 
 
-def kernel_of(row: Row) -> str:
+def short_probe_name(row: Row) -> str:
     """A probe's name without its family."""
     return row.probe.split(".")[-1].replace("_", " ")
 

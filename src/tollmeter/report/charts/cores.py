@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.inference.core_kinds import is_loaded
+from tollmeter.inference.core_kinds import is_under_load
 from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus, usual_costs
 from tollmeter.model import Point, Row, Topology
 from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers, speed_ranks
@@ -290,7 +290,7 @@ MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ",
 
 def _by(row: Row) -> str:
     """Returns who uses the memory, and how, in words. Rows of older revisions are of one reading CPU."""
-    if is_loaded(row):
+    if is_under_load(row):
         return f"{READERS['all']}, beside a chase" if row.unit in RATES else READERS["all"]
     cpus, mix = (str(row.parameters.get(name, "")) for name in ("cpus", "mix"))
     return READERS.get(cpus, READERS["one"]) + MIXES.get(mix, "")
@@ -300,7 +300,7 @@ def between_nodes(bench: Bench) -> Iterator[Chart]:
     """Yields a panel for one CPU that uses the memory, and one for all CPUs of its node, by mix of reads and writes."""
     for subject in NODE_SUBJECTS:
         chased = bench.meaning("traffic-of-node")  # by one CPU: what a walk reads, and not what could be read
-        rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]
+        rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_under_load(row) or row not in chased]
         if len(rows) < LEAST_CELLS:
             continue
         titles = "CPU of node", "memory of node"

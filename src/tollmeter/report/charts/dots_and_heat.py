@@ -68,7 +68,7 @@ class Rungs(Drawing):
     def spec(self) -> Spec:
         runs = marks.ordered(self.data, "run")
         ranked = _ranked(self.data, runs)
-        floor, top = marks.bounds(marks.within_reach(ranked))
+        floor, top = marks.log_domain(marks.within_reach(ranked))
         floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
         ticks = marks.powers_of_two(floor, top, 6) if self.unit == "B" else marks.log_ticks((floor, top))
         axis = {"values": ticks, "labelExpr": marks.label_of(self.unit), "orient": "top", "titleAnchor": "start"}

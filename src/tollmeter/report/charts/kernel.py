@@ -12,7 +12,7 @@ import msgspec
 from tollmeter.model import Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.tolls import paid
-from tollmeter.report.charts.chart import Bench, Chart, Subject, is_wide, kernel_of
+from tollmeter.report.charts.chart import Bench, Chart, Subject, is_wide, short_probe_name
 from tollmeter.report.charts.curves_chart import Curves, charted
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, dots, level_rungs, rung
 from tollmeter.report.charts.marks import datum
@@ -80,7 +80,7 @@ def _dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = 
 
     def label(row: Row) -> str:
         text = by(row) if any(name in row.parameters for name in swept) else ""
-        return " · ".join(filter(None, (kernel_of(row) if several or not text else "", text)))
+        return " · ".join(filter(None, (short_probe_name(row) if several or not text else "", text)))
 
     drawing = dots(alike, label, x_title)
     if drawing is not None:

@@ -55,11 +55,11 @@ BESIDE_WORDS: Spec = {"titleAnchor": "end"}
 
 def words_axis(**more: Any) -> Spec:
     """Returns the axis of lines that are named in words: a long name takes two lines, and none is cut or left out."""
-    return {"labelExpr": wrapped("datum.label"), "labelLineHeight": LABEL_LINE, "labelOverlap": False, "ticks": False,
-            "domain": False, **more}  # fmt: skip
+    return {"labelExpr": wrapped_expression("datum.label"), "labelLineHeight": LABEL_LINE, "labelOverlap": False,
+            "ticks": False, "domain": False, **more}  # fmt: skip
 
 
-def wrapped(words: str) -> str:
+def wrapped_expression(words: str) -> str:
     """Returns a Vega expression for the wrapped lines of another expression."""
     return f"split(trim(replace({words}, regexp('(.{{1,{LABEL_LETTERS}}})( |$)', 'g'), '$1\\n')), '\\n')"
 
@@ -121,7 +121,7 @@ def hover(*first: tuple[str, str]) -> list[Spec]:
 
 def log_ticks(values: Iterable[float]) -> list[float]:
     """Decades, with 2 and 5 between them where fewer than three decades are spanned. Values are above zero."""
-    low, high = bounds(values)
+    low, high = log_domain(values)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first < 3 else (1,)
     every = 1 if last - first <= 7 else 2
@@ -129,7 +129,7 @@ def log_ticks(values: Iterable[float]) -> list[float]:
     return [float(f"{tick:.3g}") for tick in ticks if low <= tick * 1.0001 and tick * 0.9999 <= high]
 
 
-def bounds(values: Iterable[float]) -> tuple[float, float]:
+def log_domain(values: Iterable[float]) -> tuple[float, float]:
     """A log domain from 1, 2 or 5 times a power of ten below the least positive value to one above the largest."""
     positive = [value for value in values if value > 0 and math.isfinite(value)]
     if not positive:
@@ -159,7 +159,7 @@ def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, a
     """Returns a logarithmic axis. headroom: ratio of the axis end to the largest value, at least; above: position of
     the title."""
     seen = within_reach(rows)
-    domain = bounds([*seen, max(seen, default=1.0) * headroom])
+    domain = log_domain([*seen, max(seen, default=1.0) * headroom])
     axis = {"values": log_ticks(domain), "labelExpr": label_of(unit), **above}
     scale = {"type": "log", "domain": list(domain), "nice": False, "clamp": True}
     return quantitative("y", title=title, scale=scale, axis=axis)

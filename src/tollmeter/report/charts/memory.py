@@ -24,7 +24,7 @@ def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[Spec]:
     """The size of each cache that the system reports: a dashed rule with its label at the top."""
     sizes = bench.results.index.machine.data_sizes().items()
     end = max((whole_number(row, "size") for row in rows), default=0)
-    return rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], end)
+    return dashed_rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], end)
 
 
 def knee_marks(bench: Bench) -> list[Spec]:
@@ -51,7 +51,7 @@ def knee_marks(bench: Bench) -> list[Spec]:
     ]
 
 
-def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
+def dashed_rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
     """Returns dashed rules with labels at the top, for values up to the axis's `end`. A label is at the left of its
     rule if the space to the right is too narrow for its lines."""
     data = [
@@ -61,7 +61,11 @@ def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
     ]  # fmt: skip
     if not data:
         return []
-    x, own, lines = quantitative("x"), values(data), {"calculate": marks.wrapped("datum.text"), "as": "lines"}
+    x, own, lines = (
+        quantitative("x"),
+        values(data),
+        {"calculate": marks.wrapped_expression("datum.text"), "as": "lines"},
+    )
     text: Spec = {"x": x, "y": {"value": 0}, "text": nominal("lines")}
     sides: dict[str, Spec] = {"!datum.late": {"dx": 4}, "datum.late": {"dx": -4, "align": "right"}}
     labels = [layer("text", text, data=own, transform=[lines, {"filter": test}], style="reported-label",
@@ -212,7 +216,7 @@ def line(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*LINE.means))
     lines = sorted({c.line_bytes for c in bench.results.index.machine.caches if c.line_bytes})
     end = max((whole_number(row, "distance") for row in rows), default=0)
-    reported = rules([(bytes_, f"OS: line of {size(bytes_)}") for bytes_ in lines], end)
+    reported = dashed_rules([(bytes_, f"OS: line of {size(bytes_)}") for bytes_ in lines], end)
     curves = Curves(
         axis="distance",
         series=bench.series(rows, "distance"),
@@ -254,7 +258,7 @@ def load(bench: Bench) -> Iterator[Chart]:
     """Yields one line for each share of writes, a panel for each memory node and size. Each point has its own traffic,
     measured with the latency. In saturated memory a faster pace may move less data, so points are joined in the
     order of the pace."""
-    pairs = sorted(beside(bench), key=lambda pair: share_of_writes(str(pair[0].parameters.get("mix"))) or 0)
+    pairs = sorted(rows_with_traffic(bench), key=lambda pair: share_of_writes(str(pair[0].parameters.get("mix"))) or 0)
     if len(pairs) < 2:
         return
 
@@ -274,7 +278,7 @@ def load(bench: Bench) -> Iterator[Chart]:
     yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, leading), [*rows, *traffics])
 
 
-def beside(bench: Bench) -> list[tuple[Row, Row]]:
+def rows_with_traffic(bench: Bench) -> list[tuple[Row, Row]]:
     """Returns each latency row with the row of the traffic measured with it."""
 
     def point(row: Row) -> tuple[object, ...]:

@@ -10,18 +10,18 @@ from math import inf
 from tollmeter.model import Claim, Published, Results, Row, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts import marks
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, names, picture
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, names_of_probes, picture
 from tollmeter.report.charts.curves_chart import HEADROOM, is_size
 from tollmeter.report.charts.marks import layer, nominal, quantitative
-from tollmeter.report.charts.memory import rules
+from tollmeter.report.charts.memory import dashed_rules
 from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.studies import REDRAWN, both_in_words, tally_in_words, word_of
 from tollmeter.report.tables import upper
-from tollmeter.studies.attempts import listing as listed
+from tollmeter.studies.attempts import attempted_listing as listed
 from tollmeter.studies.attempts import published_turns
 from tollmeter.studies.choices import pairs, part_like
 from tollmeter.studies.claim_rows import in_turns
-from tollmeter.studies.matching_rows import at, compared, lines
+from tollmeter.studies.matching_rows import at, figure_lines, ratio_of_rows
 from tollmeter.studies.relatives import published_ratio
 from tollmeter.studies.study import bounds, relation_of
 
@@ -39,9 +39,9 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
             yield from DRAWN[figure.drawn](bench, figure)
 
 
-def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+def _curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Yields a row, or its ratio to its reference, at each position of the axis."""
-    pairs_of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
+    pairs_of_lines = figure_lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [row for pairs_of_line in pairs_of_lines.values() for row, _ in pairs_of_line]
     if not rows:
         return
@@ -49,7 +49,7 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     data = [_ratio(bench.results, figure, name, *pair, in_bytes=in_bytes)
             for name, pairs_of_line in pairs_of_lines.items() for pair in pairs_of_line]  # fmt: skip
     unit = rows[0].unit if all(other is None for line in pairs_of_lines.values() for _, other in line) else "ratio"
-    yield _chart_of(figure, _lines(figure, data, unit, in_bytes), names(rows), _sentence(figure, data))
+    yield _chart_of(figure, _lines(figure, data, unit, in_bytes), names_of_probes(rows), _sentence(figure, data))
 
 
 def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: str) -> Chart:
@@ -64,7 +64,7 @@ def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Ro
     if other is None:
         return marks.datum(row, x=place, at=str(size(place)) if in_bytes else f"{place:,}", series=name)
     upward = figure.faster == (row.better == "more")
-    both = compared(results, other, row) if upward else compared(results, row, other)
+    both = ratio_of_rows(results, other, row) if upward else ratio_of_rows(results, row, other)
     ratio, itself, firm = both.ratio, row is other, both.is_known
     low, high = (ratio.low, ratio.high) if firm and not itself else (ratio.value, ratio.value)
     return {
@@ -84,7 +84,7 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
     y = marks.log_y([*data, *heights], unit, figure.title, HEADROOM)
     tips = marks.hover(("series", "line"), ("at", figure.axis))
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
-    layers = rules(places, max(int(d["x"]) for d in data))
+    layers = dashed_rules(places, max(int(d["x"]) for d in data))
     if heights:
         own, height = marks.values(heights), quantitative("y")
         label = {"x": {"value": "width"}, "y": height, "text": nominal("what")}
@@ -141,7 +141,7 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     data, ranges = _data_of_claims(several)
     seen = [float(d["y"]) for d in data if d["y"] > 0]
     ends = [end for d in ranges for end in (d["lo"], d["hi"]) if 0 < end < inf]
-    least, most = marks.bounds([*seen, *ends, 0.9, 1.1])
+    least, most = marks.log_domain([*seen, *ends, 0.9, 1.1])
     domain = (least, most * (most / least) ** ROOM_FOR_WORDS)
     for d in (*data, *ranges):
         d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
@@ -215,7 +215,7 @@ BUILDS = (PUBLISHED, "published, rebuilt")
 MOST_FIGURES = 3
 
 
-def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+def _listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Yields the time of each test in multiples of loop A of its own machine and build."""
     places = [place for place in listed(bench.results) if (place.target, place.clock) == (bench.target, bench.clock)]
     here: dict[str, list[Datum]] = {}
@@ -237,17 +237,17 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         yield _sides_chart(figure, data, sorted(probes), log=True)
 
 
-def points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+def _points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Yields a chart with one number for each line."""
-    of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
+    of_lines = figure_lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [(name, row) for name, pairs_of_line in of_lines.items() for row, _ in pairs_of_line]
     if rows:
         data = [{**marks.datum(row), "label": name, "series": HERE} for name, row in rows]
-        chart = _sides_chart(figure, data, names([row for _, row in rows]), log=False, unit=rows[0][1].unit)
+        chart = _sides_chart(figure, data, names_of_probes([row for _, row in rows]), log=False, unit=rows[0][1].unit)
         yield replace(chart, caption=upper("; ".join(f"{d['label']} {d['value']}" for d in data)) + ".")
 
 
-def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+def _profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Yields a function's share of the busy time in each of two profiles, without functions that have no match here."""
     suite = bench.results.suite
     here = [pair for pair in pairs(bench.results, suite) if pair.left.target == bench.target] if suite else []
@@ -326,7 +326,7 @@ def _x(figure: StudyFigure, data: Sequence[Datum], unit: str, *, log: bool) -> S
         scale = {"domain": [0, max(marks.within_reach(data))], "nice": True, "clamp": True}
         axis = {"labelExpr": marks.label_of(unit), **marks.BESIDE_WORDS}
         return quantitative("y", title=figure.title, scale=scale, axis=axis)
-    domain = marks.bounds(ends)
+    domain = marks.log_domain(ends)
     axis = {"values": marks.log_ticks(domain), "labelExpr": marks.COUNT_LABEL, **marks.BESIDE_WORDS}
     return quantitative("y", title=figure.title, scale={"type": "log", "domain": domain, "nice": False}, axis=axis)
 
@@ -346,4 +346,4 @@ def _sides_sentence(data: Sequence[Datum]) -> str:
     return both + (f" {len(compared) - MOST_FIGURES} more below." if len(compared) > MOST_FIGURES else "")
 
 
-DRAWN = {"curve": curve, "points": points, "listing": listing, "profiles": profiles, "programs": programs}
+DRAWN = {"curve": _curve, "points": _points, "listing": _listing, "profiles": _profiles, "programs": programs}
