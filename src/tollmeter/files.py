@@ -11,9 +11,9 @@ import io
 import lzma
 import os
 import re
+import secrets
 import stat
 import tarfile
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -77,17 +77,14 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EEXIST, "something that is not a file is in its place", str(path))
-    descriptor, half = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    half = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            mask = os.umask(0)  # what the person lets others do: it can be read only by setting it
-            os.umask(mask)
-            os.fchmod(descriptor, 0o666 & ~mask)
+        with half.open("xb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
-        os.replace(half, path)  # noqa: PTH105  its name is a text
+        half.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(half)  # noqa: PTH108
+            half.unlink()
         raise
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from tollmeter.catalog import check_known
@@ -17,7 +16,7 @@ from tollmeter.cli.printing import add_summary, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain_name
 from tollmeter.library.options import TimeOptions, share
-from tollmeter.model import LEAST_CHANGE, Failure
+from tollmeter.model import LEAST_CHANGE, Failure, json_document
 
 if TYPE_CHECKING:
     from tollmeter.judgement.gate import Decision
@@ -191,7 +190,7 @@ def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | Non
     if form == "github":
         add_summary(f"## toll gate\n\n{text}\n")
     if form == "json":
-        text = msgspec.json.format(msgspec.json.encode(gated.decision)).decode() + "\n"
+        text = json_document(gated.decision).decode()
     write((text if form in ("table", "json") else _cases(gated.decision, (), form)).encode(), out)
     if gated.outcome == "slower":
         raise Failure(f"{gated.more} by more than the limit: {gated.new}", TRIPPED)

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from tollmeter.catalog import unknown
 from tollmeter.files import write_whole
-from tollmeter.model import Failure
+from tollmeter.model import Failure, json_document
 from tollmeter.protocol import clean
 
 if TYPE_CHECKING:
@@ -115,7 +113,7 @@ def add_summary(text: str) -> None:
 
 def write_json(record: object) -> None:
     """Writes a record to standard output as JSON, for people and programs."""
-    write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    write(json_document(record))
 
 
 def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:

@@ -21,7 +21,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.library.overrun import cpu_time, overrun
-from tollmeter.model import BEYOND, Failure, Machine, Outcome, Point, Results, Row
+from tollmeter.model import BEYOND, Failure, Machine, Outcome, Point, Results, Row, assignments
 from tollmeter.model.topology import listed
 from tollmeter.notices import doing
 from tollmeter.root import typed
@@ -146,7 +146,7 @@ def _print_answer(plan: Plan, *, only_time: bool) -> None:
 def _print_points(plan: Plan, form: str) -> None:
     rows = [
         (
-            point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target,
+            point.probe, " ".join(assignments(point.parameters)), point.abi, point.target,
             _cpus(plan, point),
         )
         for point in plan.points()

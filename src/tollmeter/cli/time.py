@@ -210,7 +210,7 @@ def _progress() -> Callable[[int, float], None]:
 def _print(results: Results, commands: Sequence[Command], options: TimeOptions, answer: TextIO) -> None:
     from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
     from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
-    from tollmeter.report.text_layout import clean
+    from tollmeter.model import printable
     from tollmeter.report.timed import Shown, Wanted, lines
 
     def values_of(command: Command, gauge: str) -> list[int]:
@@ -229,7 +229,7 @@ def _print(results: Results, commands: Sequence[Command], options: TimeOptions, 
     ]  # fmt: skip
     wanted = Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S, options.metrics)
     for line in lines(results, shown, wanted):
-        print(clean(line), file=answer)
+        print(printable(line), file=answer)
 
 
 def _export(results: Results, commands: Sequence[Command], exports: dict[str, Path]) -> None:

@@ -83,7 +83,7 @@ class _RowScatter(NamedTuple):
     is_count: bool
 
 
-def size_of(name: str) -> int:
+def size_in_name(name: str) -> int:
     """The bytes of a row's size; 0 if its name has none."""
     size = _SIZE.search(name)
     return int(size[1]) if size else 0
@@ -92,7 +92,7 @@ def size_of(name: str) -> int:
 def group_of(name: str, private_bytes: int) -> str:
     """Returns the group of rows with common between-run variance. name: as `row_name` gives it. private_bytes: bytes
     that certainly fit into private caches, or 0."""
-    words, is_shared = name.split(" "), 0 < private_bytes < size_of(name)
+    words, is_shared = name.split(" "), 0 < private_bytes < size_in_name(name)
     state = _OF_STATE.get(words[_STATE], "") if len(words) > _STATE else ""
     return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + state + (SHARED if is_shared else "")
 

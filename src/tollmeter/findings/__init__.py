@@ -28,6 +28,7 @@ from tollmeter.model import (
     Setting,
     Severity,
     Value,
+    assignments,
 )
 from tollmeter.numbers.meanings import native, with_meaning
 
@@ -171,7 +172,7 @@ def is_refuted(results: Results, kind: InferenceKind) -> bool:
 
 def row_evidence(row: Row) -> Evidence:
     """The row's estimate under its name and parameters."""
-    words = (row.probe, *(f"{name}={value}" for name, value in row.parameters.items()), row.metric)
+    words = (row.probe, *assignments(row.parameters.items()), row.metric)
     return Evidence(what=" ".join(words), value=row.median or 0.0, unit=row.unit)
 
 
@@ -181,12 +182,6 @@ def count_evidence(what: str, number: float) -> Evidence:
 
 def ratio_evidence(what: str, value: float) -> Evidence:
     return Evidence(what=what, value=value, unit="ratio")
-
-
-def number(row: Row, parameter: str) -> int:
-    """A numeric parameter of the row; 0 if it has none."""
-    value = row.parameters.get(parameter, 0)
-    return value if isinstance(value, int) else 0
 
 
 def is_separate(lower: Row, upper: Row) -> bool:

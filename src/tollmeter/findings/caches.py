@@ -10,13 +10,13 @@ from tollmeter.findings import (
     count_evidence,
     inferences,
     is_refuted,
-    number,
     own_rows,
     ratio_evidence,
     row_evidence,
     rule,
     value_of,
 )
+from tollmeter.inference.answers import number
 from tollmeter.inference.curves import latency_rows
 from tollmeter.inference.hierarchy import disagrees, os_sizes
 from tollmeter.inference.properties import LOADS_PER_CYCLE

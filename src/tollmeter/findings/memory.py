@@ -11,13 +11,13 @@ from tollmeter.findings import (
     inferences,
     least_ratio,
     native_rows,
-    number,
     own_rows,
     ratio_evidence,
     row_evidence,
     rule,
     value_of,
 )
+from tollmeter.inference.answers import number
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
 from tollmeter.numbers.meanings import metric_of

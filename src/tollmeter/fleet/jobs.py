@@ -28,7 +28,7 @@ from tollmeter import commands
 from tollmeter.files import plain_name, read_regular, write_whole
 from tollmeter.fleet import slurm
 from tollmeter.library.bundling import FAST, BundleRequest, bundled, planned_s
-from tollmeter.model import Failure
+from tollmeter.model import Failure, json_document
 from tollmeter.notices import notify
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
@@ -127,7 +127,7 @@ def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
 
 
 def _keep(folder: Path, submission: Submission) -> None:
-    write_whole(folder / NAME, msgspec.json.format(msgspec.json.encode(submission)) + b"\n")
+    write_whole(folder / NAME, json_document(submission))
 
 
 def read_submission(folder: Path) -> Submission:

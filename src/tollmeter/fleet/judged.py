@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from tollmeter.judgement.gate import RUNS_FREEDOM, tail_reach
 from tollmeter.maths.distributions import NORMAL, student_reach
+from tollmeter.model import assignments
 from tollmeter.numbers.readings import RATES
 
 FALSE_NAMES = {"node": 1.8e-4, "part": 1e-5, "probe": 1e-5, "row": 1e-5}
@@ -81,8 +82,7 @@ class FleetRow:
     @property
     def full_name(self) -> str:
         """Returns the full name of the row as in a run, which globs of limits match."""
-        parameters = (f"{name}={value}" for name, value in self.parameters.items())
-        return " ".join((self.probe, self.metric, *parameters, self.abi, self.target))
+        return " ".join((self.probe, self.metric, *assignments(self.parameters.items()), self.abi, self.target))
 
     @property
     def is_time(self) -> bool:

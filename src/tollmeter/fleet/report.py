@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from math import exp
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
+from tollmeter.model import assignments, json_document, printable
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import count, percent, quantity
 from tollmeter.report.page import rendered
-from tollmeter.report.text_layout import clean
 
 MOST_ROWS = 12
 MOST_EFFECTS = 4
@@ -34,9 +33,9 @@ def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
     """All printed blocks. whole: every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
-        yield f"{clean(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
+        yield f"{printable(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
         yield from (sentence(judged, named) for named in judged.named)
-        yield from (clean(f"{node}: {row}.") for node, row in judged.broken)
+        yield from (printable(f"{node}: {row}.") for node, row in judged.broken)
         yield _tally(judged)
         table = distribution(judged, None if whole else MOST_ROWS)
         if table:
@@ -63,7 +62,7 @@ def sentence(judged: JudgedNode, named: NamedNode) -> str:
     if len(named.nodes) > 1:
         ends = sorted({_percent(model, first, end(named.costs, key=abs)) for end in (min, max)})
         effects = f"{_what(model, first)} {' to '.join(ends)} {_direction(model, first)} their peers"
-    return f"{clean(names)}: {effects}."
+    return f"{printable(names)}: {effects}."
 
 
 def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
@@ -117,9 +116,9 @@ def _direction(model: HardwareModel, effect: Effect) -> str:
 
 
 def _row_name(row: FleetRow) -> str:
-    words = (row.probe, row.metric, *(f"{name}={value}" for name, value in row.parameters.items()))
+    words = (row.probe, row.metric, *assignments(row.parameters.items()))
     state = {"all": " over all samples", "unknown": ", contention unknown"}.get(row.state, "")
-    return clean(" ".join(map(str, words)) + state)
+    return printable(" ".join(map(str, words)) + state)
 
 
 # ---- distributions --------------------------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
     value = exp(judged.spread.centre[row] + (-cost if about.is_rate else cost))
-    return quantity(value, about.unit), clean(judged.model.nodes[node])
+    return quantity(value, about.unit), printable(judged.model.nodes[node])
 
 
 # ---- reasons to drain -----------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
         for named in judged.named
         for node in named.nodes
     ]
-    lines += [f"{_host(node)} toll: {clean(row)}\n" for judged in models for node, row in judged.broken]
+    lines += [f"{_host(node)} toll: {printable(row)}\n" for judged in models for node, row in judged.broken]
     return "".join(lines).encode()
 
 
@@ -178,24 +177,24 @@ def node_reasons(judged: JudgedNode, node: str) -> list[str]:
 
 def _host(node: str) -> str:
     """A node's name without the digits that distinguish hosts of one name."""
-    return clean(node.rpartition("-")[0] or node)
+    return printable(node.rpartition("-")[0] or node)
 
 
 def _reason(model: HardwareModel, effect: Effect) -> str:
     sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
-    return clean(f"{_what(model, effect)} {sentence}")
+    return printable(f"{_what(model, effect)} {sentence}")
 
 
 # ---- as JSON --------------------------------------------------------------------------------------------------------
 
 
 def as_json(models: Sequence[JudgedNode]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode({
+    return json_document({
         "models": [{"model": judged.model.name, "nodes": len(judged.model.nodes), "rows": _rows(judged)}
                    for judged in models],
         "named": [_named(judged, named) for judged in models for named in judged.named],
         "broken": [{"node": node, "row": row} for judged in models for node, row in judged.broken],
-    })) + b"\n"  # fmt: skip
+    })  # fmt: skip
 
 
 def _rows(judged: JudgedNode) -> list[dict[str, Any]]:
@@ -229,7 +228,7 @@ def page(models: Sequence[JudgedNode]) -> bytes:
         "nodes": sum(len(judged.model.nodes) for judged in models),
         "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
                     "named": [*(sentence(judged, each) for each in judged.named),
-                              *(clean(f"{node}: {row}.") for node, row in judged.broken)]} for judged in models],
+                              *(printable(f"{node}: {row}.") for node, row in judged.broken)]} for judged in models],
     }  # fmt: skip
     maps = {"maps": [*map(heat_map, models)]}
     return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data=maps).encode()

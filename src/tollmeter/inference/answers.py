@@ -92,8 +92,9 @@ def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
 
 
 def number(row: Row, parameter: str) -> int:
-    """A parameter that is a size or a count."""
-    return int(row.parameters[parameter])
+    """Returns a parameter that is a size or a count; 0 if the row has none."""
+    value = row.parameters.get(parameter, 0)
+    return value if isinstance(value, int) else 0
 
 
 def rows_meaning(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.inference.answers import number
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Record, Row, State
@@ -39,7 +40,7 @@ CHI_SQUARE_95 = 3.84
 
 
 def size_of(row: Row) -> int:
-    return int(row.parameters["size"])
+    return number(row, "size")
 
 
 def inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:

@@ -16,7 +16,7 @@ import numpy as np
 from tollmeter.experiment.core import clocks_of, contended_ns
 from tollmeter.experiment.precision import LEAST_VISITS, is_limited, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, chunks
-from tollmeter.model import Metric, Outcome, Point, Probe, Row
+from tollmeter.model import Metric, Outcome, Point, Probe, Row, assignments
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS, WORST
@@ -314,5 +314,4 @@ def _settled_in(open_s: Sequence[float], left_s: float) -> int:
 
 
 def _name(row: Row) -> str:
-    words = [f"{name}={value}" for name, value in row.parameters.items()]
-    return " ".join([row.probe, *words, row.abi])
+    return " ".join([row.probe, *assignments(row.parameters.items()), row.abi])

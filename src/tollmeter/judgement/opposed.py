@@ -31,6 +31,7 @@ from tollmeter.model import (
     Row,
     RunInfo,
     Uncompared,
+    assignments,
 )
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import is_timed
@@ -185,7 +186,7 @@ def _record(
 def pair_name(point: Point | Row) -> str:
     """Returns the name of a point in `opposed` and `uncompared`."""
     parameters = point.parameters.items() if isinstance(point, Row) else point.parameters
-    return " ".join([point.probe, *(f"{name}={value}" for name, value in parameters), point.abi])
+    return " ".join([point.probe, *assignments(parameters), point.abi])
 
 
 def differs(compared: Ratio, adjusted: float, precision: float) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from tollmeter.experiment.precision import Scatter, estimate, hodges_lehmann, log_half_width
 from tollmeter.library.timed import EXIT_STATUS, gauges_of
 from tollmeter.library.typed_commands import Command
-from tollmeter.model import Failure, Outcome, Record
+from tollmeter.model import Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean
 from tollmeter.report.timed import COMMAND, TIME
 
@@ -71,7 +71,7 @@ def as_json(results: Sequence[Result]) -> bytes:
         {name: value for name, value in msgspec.to_builtins(result).items() if name != "parameters" or value}
         for result in results
     ]
-    return msgspec.json.format(msgspec.json.encode({"results": kept})) + b"\n"
+    return json_document({"results": kept})
 
 
 def as_csv(results: Sequence[Result]) -> bytes:

@@ -23,7 +23,7 @@ from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import asking
-from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Share, StateName, Work
+from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Share, StateName, Work, assignments
 from tollmeter.numbers.known import Place
 from tollmeter.plan.effort import counts_instructions
 from tollmeter.plan.points import Ground, check_abis, resolve
@@ -108,7 +108,7 @@ class ProfilePoint(NamedTuple):
     executable: Executable
 
     def command(self) -> list[str]:
-        return [self.executable.path, *(f"{name}={value}" for name, value in self.point.parameters)]
+        return [self.executable.path, *assignments(self.point.parameters)]
 
 
 def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:

@@ -120,8 +120,12 @@ __all__ = [
     "Witness",
     "Work",
     "Workload",
+    "assignments",
+    "cell_text",
     "is_best_known",
+    "json_document",
     "key_of",
     "layout_seed",
     "machine_key",
+    "printable",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Annotated, Literal
 
@@ -101,6 +102,30 @@ def _cell(value: object) -> str:
     """Returns the text of a value; of many items, or of records, their number."""
     if isinstance(value, tuple | dict) and (len(value) > _MOST_ITEMS or any(isinstance(one, Record) for one in value)):
         return f"{len(value)} items"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    text = "".join(one if one.isprintable() else "\ufffd" for one in text)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    return cell_text(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """Returns text in which control characters, including escape sequences, are replaced by a visible mark."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def cell_text(text: str) -> str:
+    """Returns printable text of at most 80 characters, for a cell in a notebook."""
+    shown = printable(text)
+    return shown if len(shown) <= _MOST_CHARACTERS else f"{shown[: _MOST_CHARACTERS - 1]}…"
+
+
+def assignments(parameters: Iterable[tuple[str, object]]) -> list[str]:
+    """Returns NAME=VALUE of each parameter, as a user types it."""
+    return [f"{name}={value}" for name, value in parameters]
+
+
+def json_document(value: object) -> bytes:
+    """Returns a record, or a dictionary, as indented JSON with a line end."""
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"

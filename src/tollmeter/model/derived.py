@@ -26,6 +26,7 @@ from tollmeter.model.base import (
     Status,
     Unit,
     Value,
+    assignments,
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Distances, Modelled, Outcome, Profile, RunInfo
@@ -107,8 +108,8 @@ class Row(Record, frozen=True):
     def value(self) -> float:
         """Returns the median. Raises Failure (1), with the row's reason, unless its status is ok."""
         if self.status != "ok" or self.median is None:
-            parameters = "".join(f" {name}={value}" for name, value in self.parameters.items())
-            raise Failure(f"{self.probe}{parameters} {self.metric} has no value: {self.reason or self.status}", 1)
+            row = " ".join((self.probe, *assignments(self.parameters.items()), self.metric))
+            raise Failure(f"{row} has no value: {self.reason or self.status}", 1)
         return self.median
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tollmeter.experiment.core import ClockEvidence, core_seen, follows_clock
 from tollmeter.experiment.precision import Scatter
-from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, size_of
-from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
+from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, size_in_name
+from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName, assignments
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
@@ -170,7 +170,7 @@ class Known(NamedTuple):
 
     def shares(self, name: str) -> str:
         """The shared cache of a row's data; empty if they are not in one. name: as `row_name` gives it."""
-        shared, size = self.learned.shared, size_of(name)
+        shared, size = self.learned.shared, size_in_name(name)
         return shared.name if shared and " local " in name and shared.low < size <= shared.high else ""
 
 
@@ -180,7 +180,7 @@ def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
 
 def row_name(row: Row, state: StateName | None) -> str:
     """The name of a row in one state, beginning with its probe, under which the history stores it."""
-    parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
+    parameters = " ".join(assignments(sorted(row.parameters.items())))
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
 

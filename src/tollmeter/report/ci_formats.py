@@ -10,15 +10,12 @@ from math import log
 from typing import Literal, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-import msgspec
-
 from tollmeter.judgement.compare import Comparison
-from tollmeter.model import Machine, Record, RunInfo, Value
+from tollmeter.model import Machine, Record, RunInfo, Value, json_document, printable
 from tollmeter.report.blocks import Table
 from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, change_verdict, full_name, ratio_figure
 from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
-from tollmeter.report.text_layout import clean
 
 MOST_ANNOTATIONS = 10
 """GitHub shows as many of one step."""
@@ -55,14 +52,14 @@ def junit(suite: str, cases: Sequence[Case]) -> str:
 
 def _quoted(text: str) -> str:
     """An XML attribute without control characters."""
-    return quoteattr(clean(text))
+    return quoteattr(printable(text))
 
 
 def ktap(cases: Sequence[Case]) -> str:
     """Returns version 1 of the kernel's test protocol. A `#` would begin a directive."""
     lines = ["KTAP version 1", f"1..{len(cases)}"]
     for number, case in enumerate(cases, 1):
-        name, message = (clean(text).replace("#", "") for text in (case.name, case.message))
+        name, message = (printable(text).replace("#", "") for text in (case.name, case.message))
         skip = "SKIP " if case.result == "skipped" else ""
         directive = f" # {skip}{message}" if message else ""
         lines.append(f"{'not ok' if case.result == 'failed' else 'ok'} {number} {name}{directive}")
@@ -82,7 +79,7 @@ def _escaped(text: str, more: str = "") -> str:
     """Returns text escaped for the runner's command syntax: line ends and property separators become codes, and other
     control characters are removed."""
     special = f"%\r\n{more}"
-    return "".join(f"%{ord(sign):02X}" if sign in special else clean(sign) for sign in text)
+    return "".join(f"%{ord(sign):02X}" if sign in special else printable(sign) for sign in text)
 
 
 # ---- compared formats -----------------------------------------------------------------------------------------------
@@ -117,7 +114,7 @@ def as_json(compared: Compared) -> bytes:
         runs=tuple(ComparedRun(label=label, run=results.index.run, machine=results.index.machine)
                    for label, results in named),
     )  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+    return json_document(document)
 
 
 def as_markdown(compared: Compared, *, whole: bool) -> str:
@@ -168,7 +165,7 @@ def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> 
     """Yields the lines that `benchstat -col run FILE` reads: one for each visit, with the run as a key of the file."""
     for label, results, lines in zip(compared.labels, compared.runs, values, strict=True):
         machine = results.index.machine
-        yield f"run: {label}\ncpu: {clean(machine.cpu)}\nkernel: {clean(machine.kernel)}\n"
+        yield f"run: {label}\ncpu: {printable(machine.cpu)}\nkernel: {printable(machine.kernel)}\n"
         for line in lines:
             unit = _GO_UNITS.get(line.unit, line.unit)
             yield "".join(f"Benchmark{line.name} 1 {value:.9g} {unit}\n" for value in line.values)
@@ -186,4 +183,4 @@ def go_name(probe: str, metric: str, parameters: Iterable[tuple[str, Value]], ab
     """Returns a benchmark name without blanks: `Memory.latency/metric=load/size=4096/abi=x86_64/target=local`."""
     keys = (("metric", metric), *parameters, ("abi", abi), ("target", target))
     words = (probe[:1].upper() + probe[1:], *(f"{name}={value}" for name, value in keys))
-    return "/".join(re.sub(r"[\s/]+", "_", clean(word)) for word in words)
+    return "/".join(re.sub(r"[\s/]+", "_", printable(word)) for word in words)

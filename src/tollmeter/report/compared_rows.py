@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining_boundaries
-from tollmeter.model import Point, Results, Row, Value
+from tollmeter.model import Point, Results, Row, Value, assignments
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
@@ -65,7 +65,7 @@ def point_name(point: Point, metric: str) -> str:
 
 
 def _full_name(probe: str, metric: str, parameters: Mapping[str, Value], abi: str, target: str) -> str:
-    return " ".join((probe, metric, *(f"{name}={value}" for name, value in parameters.items()), abi, target))
+    return " ".join((probe, metric, *assignments(parameters.items()), abi, target))
 
 
 class Naming:

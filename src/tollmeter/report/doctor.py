@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import NamedTuple
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import DISTORTING, RANKS, Finding, Rank, Results
+from tollmeter.model import DISTORTING, RANKS, Finding, Rank, Results, json_document, printable
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.health import labelled, row_gauges
 from tollmeter.report.numbers import count, in_a_sentence, of_row
-from tollmeter.report.text_layout import WIDEST, clean, out, wrapped
+from tollmeter.report.text_layout import WIDEST, out, wrapped
 from tollmeter.root import typed
 
 HEADS: dict[Rank, str] = {
@@ -93,9 +92,9 @@ def print_findings(
     if measured := _summary(results):
         wrapped(console, measured, hanging=2)
     folder = results.index.run.folder
-    out(console, Text(f"Run   {clean(folder)}"))
+    out(console, Text(f"Run   {printable(folder)}"))
     if changed:
-        out(console, Text(f"Next  {clean(typed('doctor', '--run', folder, '--script'))}"))
+        out(console, Text(f"Next  {printable(typed('doctor', '--run', folder, '--script'))}"))
         wrapped(console, "prints these changes as a shell script, which also takes them back", first=6, hanging=6)
 
 
@@ -121,7 +120,7 @@ def _print_finding(number: int, finding: Finding, results: Results, changed: Cha
         wrapped(console, f"mend: {finding.remedy}", first=_INDENT, hanging=_HANGING)
     for (path, was, wanted), asking in changed.items():
         if asking == finding:
-            words = f"echo {shlex.quote(wanted)} > {shlex.quote(path)}   (it is {clean(was)})"
+            words = f"echo {shlex.quote(wanted)} > {shlex.quote(path)}   (it is {printable(was)})"
             out(console, Text(f"{'':{_INDENT}}{words}"))
 
 
@@ -145,7 +144,7 @@ def as_json(results: Results, found: Sequence[Finding], unjudged: Sequence[str],
         "changes": [{"path": path, "found": was, "wanted": wanted, "finding": asking.name}
                     for (path, was, wanted), asking in changed.items()],
     }  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(answer)) + b"\n"
+    return json_document(answer)
 
 
 def _state(found: Sequence[Finding], unjudged: Sequence[str]) -> int:
@@ -233,8 +232,8 @@ def script(results: Results, found: Sequence[Finding], changed: Changed) -> byte
     lines: list[str] = []
     for finding in found:
         own = [change for change, asking in changed.items() if asking == finding]
-        lines.append(f"# {clean(finding.claim)}")
-        lines += [f"change {shlex.join(change)}" for change in own] or [f"#   by hand: {clean(finding.remedy)}"]
+        lines.append(f"# {printable(finding.claim)}")
+        lines += [f"change {shlex.join(change)}" for change in own] or [f"#   by hand: {printable(finding.remedy)}"]
     whole = _SCRIPT if changed else _NOTHING
-    host = clean(results.index.machine.host)
+    host = printable(results.index.machine.host)
     return whole.format(version=results.index.run.tollmeter, host=host, lines="\n".join(lines)).encode()

@@ -5,10 +5,10 @@ scale, and its discarded samples."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tollmeter.model import EventSource, Metric, Probe, Row
+from tollmeter.model import EventSource, Metric, Probe, Row, assignments
 from tollmeter.numbers.meanings import WORST
 from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.history import BLOCKS, STATES
@@ -155,7 +155,7 @@ def _instruction(line: CodeLine) -> str:
 
 def row_blocks(explained: ExplainedRow) -> Iterator[Block]:
     row = explained.row
-    named = f"{row.probe} {row.metric} {_parameters(row.parameters)}".rstrip()
+    named = " ".join((row.probe, row.metric, *assignments(row.parameters.items())))
     yield heading(f"How {named} ({row.abi}, {row.target}) came about")
     number = str(of_row(row)) if row.status == "ok" else f"no number, {row.status.replace('_', ' ')}"
     state = f", {STATES[row.state]}" if row.state in STATES else ""
@@ -199,12 +199,8 @@ def _events(row: Row) -> Iterator[Block]:
 
 def left_out(rows: Sequence[Row], folder: str) -> Iterator[str]:
     """Yields a sentence on the selected rows that are not explained, with the command that explains one."""
-    if left := [f"{row.probe} {_parameters(row.parameters)}".rstrip() for row in rows[MOST_ROWS:]]:
+    if left := [" ".join((row.probe, *assignments(row.parameters.items()))) for row in rows[MOST_ROWS:]]:
         yield f"{count(len(left), 'row')} more: `{typed('show', folder, '--explain', *left[0].split())}` explains one."
-
-
-def _parameters(parameters: Mapping[str, object]) -> str:
-    return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _of_the_row(explained: ExplainedRow) -> Iterator[str]:

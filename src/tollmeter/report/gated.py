@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from math import expm1, inf
 from statistics import median
 
-import msgspec
-
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.gate import Decided, Decision, Outcome
-from tollmeter.model import Opposed, Record
+from tollmeter.model import Opposed, Record, json_document
 from tollmeter.report.blocks import Block, Column, Line, Table
 from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared, full_name
@@ -149,7 +147,7 @@ def document(gated: Gated) -> str:
         format=FORMAT, passes=_passes(gated), unlike=gated.unlike, unused=gated.unused, missing=gated.missing,
         decision=gated.decision, broken=gated.broken,
     )  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(gate_document)).decode() + "\n"
+    return json_document(gate_document).decode()
 
 
 def _passes(gated: Gated) -> bool | None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
-from tollmeter.model import Results, Row
+from tollmeter.model import Results, Row, assignments, json_document, printable
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.numbers import of_row
-from tollmeter.report.text_layout import clean
 
 MOST_NAMED = 3
 _OF_A_SECOND = 1e9
@@ -26,7 +23,7 @@ def sentences(slower: Sequence[str], unmeasured: Sequence[str]) -> list[str]:
         first = "Not measured well enough to call it healthy:"
     else:
         return ["Healthy: no row is slower than it should be."]
-    lines = [f"{clean(line)}." for line in slower or unmeasured]
+    lines = [f"{printable(line)}." for line in slower or unmeasured]
     return [
         first,
         *lines,
@@ -45,7 +42,7 @@ def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
     """Returns one line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
     some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
     more = f"; {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
-    return f"toll: {kind}{clean('; '.join(some[:MOST_NAMED]))}{more}\n" if some else ""
+    return f"toll: {kind}{printable('; '.join(some[:MOST_NAMED]))}{more}\n" if some else ""
 
 
 def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
@@ -55,7 +52,7 @@ def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) 
         "rows": [{"name": full_name(row), "unit": row.unit, "status": row.status, "median": row.median, "low": row.low,
                   "high": row.high, "state": row.state, "converged": row.converged} for row in results.index.rows],
     }  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(answer)) + b"\n"
+    return json_document(answer)
 
 
 # ---- Prometheus -----------------------------------------------------------------------------------------------------
@@ -85,7 +82,7 @@ def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterat
         yield f"# HELP {name} {about}"
         yield f"# TYPE {name} gauge"
     for row in rows:
-        parameters = " ".join([row.metric, *(f"{key}={value}" for key, value in row.parameters.items())])
+        parameters = " ".join([row.metric, *assignments(row.parameters.items())])
         labels = {"probe": row.probe, "parameters": parameters, "abi": row.abi, "state": row.state or ""}
         yield f"{labelled(name, labels)} {(row.median or 0) / divisor:.6g}"
 

@@ -11,7 +11,7 @@ from typing import Any
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles_of_point, host_key
-from tollmeter.model import Row
+from tollmeter.model import Row, assignments
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Listing, Table, heading
@@ -110,8 +110,7 @@ def _series_name(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
     """Returns the name of a series: by the first screen's words, or by probe, parameters and metric; with the core
     state."""
     row = series.row
-    parameters = "".join(f" {name}={value}" for name, value in row.parameters.items())
-    words = labels.get(row_key(row)) or f"{row.probe}{parameters} {row.metric}"
+    words = labels.get(row_key(row)) or " ".join((row.probe, *assignments(row.parameters.items()), row.metric))
     places = [row.abi, "" if row.target in ("", "local") else row.target, "" if row.clock == "hardware" else row.clock]
     return ", ".join(filter(None, (words, *places, STATES.get(row.state or "", ""))))
 

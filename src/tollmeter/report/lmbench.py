@@ -10,7 +10,8 @@ from statistics import mean
 from typing import NamedTuple
 
 from tollmeter.files import read_regular
-from tollmeter.model import Failure, Index
+from tollmeter.inference.curves import size_of
+from tollmeter.model import Failure, Index, printable
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
@@ -21,9 +22,7 @@ from tollmeter.report.lmbench_table import (
     SummaryLine,
     SummarySection,
     parallel,
-    size_of,
 )
-from tollmeter.report.text_layout import clean
 
 _MOST_BYTES = 4 << 20
 _LAST = "last"
@@ -110,7 +109,7 @@ def result_text(index: Index) -> str:
     machine = index.machine
     system, release, *_ = [*machine.kernel.split(), "unknown", "unknown"]
     words = [system, machine.host.replace(" ", "-"), release, machine.architecture]
-    text = [f"[lmbench3.0 results for {clean(' '.join(words))}]"]
+    text = [f"[lmbench3.0 results for {printable(' '.join(words))}]"]
     values = _values(index)
     for head in dict.fromkeys(line.head for line in values):
         lines = {line: value for line, value in values.items() if line.head == head}
@@ -245,8 +244,8 @@ def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
 
 def _line(section: SummarySection, line: SummaryLine, place: int) -> str:
     cells = (_cell(column, number) for column, number in zip(section.columns, line.numbers[place], strict=True))
-    described = f" {clean(line.description)[:23]:>23}" if section is DESCRIBED else ""
-    return f"{clean(line.host)[:9]:<9} {clean(line.system)[:13]:>13}{described}{''.join(cells)}\n"
+    described = f" {printable(line.description)[:23]:>23}" if section is DESCRIBED else ""
+    return f"{printable(line.host)[:9]:<9} {printable(line.system)[:13]:>13}{described}{''.join(cells)}\n"
 
 
 def _cell(column: SummaryColumn, number: float | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import NamedTuple
 
+from tollmeter.inference.curves import size_of
 from tollmeter.inference.hierarchy import beyond_bytes
 from tollmeter.model import Index, Level, Row, Value
 from tollmeter.model.base import InferenceKind, StateName
@@ -130,11 +131,6 @@ def parallel(index: Index) -> float | None:
     """Returns the parallelism of loads from memory."""
     memory = resolved_level(index, "memory")
     return memory.parallelism if memory else None
-
-
-def size_of(row: Row) -> int:
-    size = row.parameters.get("size")
-    return size if isinstance(size, int) else 0
 
 
 def mhz(index: Index) -> float | None:

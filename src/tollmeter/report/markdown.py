@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import inf
 
-from tollmeter.model import Results, Row
+from tollmeter.model import Results, Row, printable
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
@@ -18,7 +18,7 @@ from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
 from tollmeter.report.study_view import study_blocks
-from tollmeter.report.text_layout import clean, parts
+from tollmeter.report.text_layout import parts
 from tollmeter.root import typed
 
 _BAR = "\\|"
@@ -39,7 +39,7 @@ def render(results: Results) -> str:
     for section in sections(results):
         title = f"{section.title} ({section.place})" if section.place else section.title
         parts += of_blocks([heading(title), *section.blocks])
-    last = [_gaps(results), f"## Again\n\n    {clean(command(results))}"]
+    last = [_gaps(results), f"## Again\n\n    {printable(command(results))}"]
     taken = sum(len(part) + 2 for part in (*parts, *last))
     return _joined((*parts, _rows(results, MOST_CHARACTERS - taken), *last)) + "\n"
 
@@ -52,7 +52,7 @@ def text(value: str) -> str:
     """Returns text without markup except for a command, and without a line end."""
     return "".join(  # a bar would end a table's cell, in a command too
         f"`{piece.replace('|', _BAR)}`" if command else SPECIAL.sub(r"\\\1", piece)
-        for piece, command in parts(clean(value))
+        for piece, command in parts(printable(value))
     )
 
 
@@ -85,7 +85,7 @@ def _of_block(block: Block) -> str:
     if isinstance(block, Table):
         return _grid_of(block)
     mark = "    " if block.indent else "## "
-    return "\n".join(f"{mark}{clean(line) if block.indent else text(line)}" for line in block.lines)
+    return "\n".join(f"{mark}{printable(line) if block.indent else text(line)}" for line in block.lines)
 
 
 def _listed(sentences: Sequence[str]) -> str:

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from tollmeter.judgement.compare import Comparison, Verdict
-from tollmeter.model import Index, Row
+from tollmeter.model import Index, Row, cell_text, printable
 from tollmeter.report.compared_rows import change_verdict, ratio_figure
 from tollmeter.report.numbers import of_row
-from tollmeter.report.text_layout import clean
 
 MOST_BYTES, MOST_ROWS = 40_000, 100
-_MOST_CHARACTERS = 80
 _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
 _ORDER: tuple[Verdict, ...] = ("slower", "faster", "differs", "cannot tell", "same")
 
@@ -80,8 +78,8 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return _text(text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…")
+    return html.escape(cell_text(text))
 
 
 def _text(text: str) -> str:
-    return html.escape(clean(text))
+    return html.escape(printable(text))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import PRECISION, Relative, Results, Suite
+from tollmeter.model import PRECISION, Relative, Results, Suite, assignments
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
@@ -114,8 +114,7 @@ def attribution_table(attributions: Sequence[Attribution]) -> Table:
 
 
 def attribution_name(attribution: Attribution) -> str:
-    values = " ".join(f"{name}={value}" for name, value in attribution.parameters.items())
-    return f"{attribution.probe} {values}".rstrip()
+    return " ".join((attribution.probe, *assignments(attribution.parameters.items())))
 
 
 def _time(attribution: Attribution, ns: float | None) -> Cell:

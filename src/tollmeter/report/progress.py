@@ -16,13 +16,13 @@ from rich.live import Live
 from rich.text import Text
 
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import BEST_KNOWN, Machine, Point, Probe, Row, Suite, Toll, is_best_known
+from tollmeter.model import BEST_KNOWN, Machine, Point, Probe, Row, Suite, Toll, is_best_known, printable
 from tollmeter.numbers.meanings import meaning, native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.numbers.units import in_percent
 from tollmeter.report import tables
 from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
-from tollmeter.report.text_layout import WIDEST, clean
+from tollmeter.report.text_layout import WIDEST
 
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
@@ -61,7 +61,7 @@ class Progress:
         self._machine, self._left = machine, budget_seconds
         name = suite if isinstance(suite, str) else suite.name
         facts = " · ".join(tables.facts_of(machine))
-        self._heads = [clean(f"tollmeter · {facts}"), clean(f"suite {name}, seed {seed}")]
+        self._heads = [printable(f"tollmeter · {facts}"), printable(f"suite {name}, seed {seed}")]
         self._place = f"{total_visits:,} visits planned"
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(self._picture(), console=self._console, auto_refresh=False, transient=True)
@@ -133,10 +133,10 @@ class Progress:
         sizes = sizes_of(self._probes.get(point.probe))
         values = [str(size(value)) if name in sizes and isinstance(value, int) else f"{name} {value}"
                   for name, value in point.parameters]  # fmt: skip
-        return clean(f"{point.probe}  {', '.join([*values, point.abi])}")
+        return printable(f"{point.probe}  {', '.join([*values, point.abi])}")
 
     def _print(self, line: str) -> None:
-        self._console.print(Text(clean(line)), soft_wrap=True, highlight=False)
+        self._console.print(Text(printable(line)), soft_wrap=True, highlight=False)
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
@@ -150,7 +150,7 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
         return fame.get(means or "", len(fame)), not is_best_known(means, line[1].parameters)
 
     for row, toll in sorted(paid(own, probes, None), key=rank):
-        lines.setdefault(clean(toll.toll), _value(row))
+        lines.setdefault(printable(toll.toll), _value(row))
     return lines
 
 

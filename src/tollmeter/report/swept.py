@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-import msgspec
-
 from tollmeter.experiment.precision import Estimate
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.swept import SweptRun, ValueEffect, best, drift, effects, not_resolved_from
-from tollmeter.model import Record, Results
+from tollmeter.model import Record, Results, json_document
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
 from tollmeter.report.compared_rows import Compared, full_name, row_table
 from tollmeter.report.numbers import DASH, count, of_row, percent, quantity
@@ -239,7 +237,7 @@ def document(swept: SweptValues, *, restored: bool) -> SweepDocument:
 
 
 def as_json(swept: SweptValues, *, restored: bool) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document(swept, restored=restored))) + b"\n"
+    return json_document(document(swept, restored=restored))
 
 
 def _value(swept: SweptValues, value: str) -> SweptValue:

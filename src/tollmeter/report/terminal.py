@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Machine, Results, Suite
+from tollmeter.model import Machine, Results, Suite, printable
 from tollmeter.report import machine_tables, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.blocks import Block, Table, heading
@@ -25,17 +25,7 @@ from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
 from tollmeter.report.study_view import study_blocks
-from tollmeter.report.text_layout import (
-    INDENT,
-    clean,
-    out,
-    print_blocks,
-    print_table,
-    width_of,
-    with_command,
-    wrap,
-    wrapped,
-)
+from tollmeter.report.text_layout import INDENT, out, print_blocks, print_table, width_of, with_command, wrap, wrapped
 from tollmeter.report.tolls import group_tables
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import typed
@@ -164,11 +154,11 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
         out(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
         sign = f"{'':{INDENT}}{tables.SIGNS[finding.severity]:<3}"
-        first, *others = wrap(clean(finding.claim), room) or [""]
+        first, *others = wrap(printable(finding.claim), room) or [""]
         out(console, Text(sign, style=SIGN_STYLES[finding.severity]).append(first, style="not bold default"))
         for line in others:
             out(console, Text(f"{indent}{line}"))
-        for line in wrap(clean(finding.remedy), room) if whole else ():
+        for line in wrap(printable(finding.remedy), room) if whole else ():
             out(console, Text(f"{indent}{line}", style=dim))
     if len(findings) > FEW_FINDINGS and not whole:
         out(console, Text(f"{indent}and {len(findings) - FEW_FINDINGS} more findings with --all", style=dim))
@@ -191,14 +181,14 @@ def _ending(results: Results, console: Console, page: str | None) -> None:
     run's is another user's), and the next step."""
     folder = results.index.run.folder
     if page:
-        out(console, Text(f"Page  {clean(shlex.quote(page))}"))
+        out(console, Text(f"Page  {printable(shlex.quote(page))}"))
     else:
         foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
         command = typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
         with_command(console, "Page  not written yet:", command, hanging=6)
     step = run_verdict.next_step(results)
     if step.command:
-        out(console, Text(f"Next  {clean(step.command)}"))
+        out(console, Text(f"Next  {printable(step.command)}"))
         wrapped(console, step.when, first=6, hanging=6)
     elif step.when:
         wrapped(console, f"Next  {step.when}", hanging=6)

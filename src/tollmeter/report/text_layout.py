@@ -14,6 +14,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
+from tollmeter.model import printable
 from tollmeter.report.blocks import Block, Figure, Listing, Table, without_column
 from tollmeter.root import typed
 
@@ -57,28 +58,21 @@ INDENT = 2
 LEAST_LABEL = 12
 
 
-def clean(text: str) -> str:
-    """Returns text in which control characters, including escape sequences, are replaced by a visible mark."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
-
-
 def width_of(console: Console) -> int:
     return max(NARROWEST, min(WIDEST, console.width))
 
 
 def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
     """Prints words wrapped at the width; a path longer than a line is not broken, so that it can be copied."""
-    for line in wrap(clean(text), width_of(console), first=first, hanging=hanging):
+    for line in wrap(printable(text), width_of(console), first=first, hanging=hanging):
         out(console, Text(line, style=style))
 
 
 def with_command(console: Console, words: str, command: str, *, first: int = 0, hanging: int = 4) -> None:
     """Prints words, then a command; on its own line if both do not fit into one. The command is never broken."""
-    line = f"{'':{first}}{words} {clean(command)}"
+    line = f"{'':{first}}{words} {printable(command)}"
     fits = len(line) <= width_of(console)
-    for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
+    for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{printable(command)}"]:
         out(console, Text(printed))
 
 
@@ -104,7 +98,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
             console.print()
         elif block.indent:
             for line in block.lines:
-                out(console, Text(f"{'':{block.indent}}{clean(line)}"))
+                out(console, Text(f"{'':{block.indent}}{printable(line)}"))
         else:
             if not is_below:
                 console.print()
@@ -135,7 +129,7 @@ def table_lines(table: Table, width: int) -> list[Text]:
     head.rstrip()
     lines = [head]
     for row, *cells in zip(table.rows, *(column[1:] for column in columns), strict=True):
-        lines += _row([cell.rstrip() for cell in cells], clean(row.note), widths, gap, width)
+        lines += _row([cell.rstrip() for cell in cells], printable(row.note), widths, gap, width)
     return lines
 
 
@@ -184,7 +178,7 @@ def _column(table: Table, place: int) -> list[str]:
             interval = f" {cell.sure:<{sure}}" if sure else ""
             texts.append(f"{cell.number:>{number}} {cell.unit:<{unit}}{interval}")
         else:
-            texts.append(clean(cell))
+            texts.append(printable(cell))
     most = max(map(len, texts))
     is_right = table.columns[place].right and not sure
     return [text.rjust(most) if is_right else text.ljust(most) for text in texts]

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from tollmeter.files import open_regular, plain_name, read_regular, write_whole
-from tollmeter.model import Failure, Record
+from tollmeter.model import Failure, Record, json_document
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
@@ -182,7 +182,7 @@ def boot() -> str:
 def _write(path: Path, record: Record) -> None:
     """Writes a file to disk before it returns: the next step may reboot the machine."""
     try:
-        write_whole(path, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+        write_whole(path, json_document(record))
         for synced in (path, path.parent):
             descriptor = os.open(synced, os.O_RDONLY | os.O_CLOEXEC)
             try:

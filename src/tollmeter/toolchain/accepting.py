@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tollmeter import commands
+from tollmeter.files import write_whole
 from tollmeter.model import UNITS, Abi, Failure, Value
 from tollmeter.protocol import Damaged, clean, description
 from tollmeter.targets.cpu_features import cpu_lack
@@ -37,7 +38,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
             stream = None if cpu_lack(abi) else _describe(path)
             if stream is not None:
                 check_description(root, path, abi, stream)
-                write(kept, stream)
+                write_whole(kept, stream)
     except Failure as failure:
         return failure
     return None
@@ -93,13 +94,6 @@ def _describe(path: Path) -> bytes | None:
         message = clean(done.stderr.decode(errors="replace").strip())
         raise Failure(f"{name} {message or f'--describe ends with status {done.returncode}'}", 1)
     return done.stdout
-
-
-def write(path: Path, content: bytes) -> None:
-    """Writes a file completely or not at all, so that no reader sees a partial file. Safe in several threads."""
-    half = path.with_name(f"{path.name}.half")
-    half.write_bytes(content)
-    half.replace(path)
 
 
 # ---- the ELF file ----------------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.files import tar_of, xz_of
+from tollmeter.files import tar_of, write_whole, xz_of
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.accepting import accepted, write
+from tollmeter.toolchain.accepting import accepted
 from tollmeter.toolchain.build import locked
 from tollmeter.toolchain.ready import ProbesByAbi
 
@@ -46,7 +46,7 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
     }
     files = {proven.MANIFEST: msgspec.json.encode(manifest), **executables}
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / f"{abi.name}{ENDING}", xz_of(tar_of(files), _PRESET))
+    write_whole(folder / f"{abi.name}{ENDING}", xz_of(tar_of(files), _PRESET))
     return len(built)
 
 
@@ -105,7 +105,7 @@ def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi)
     if proven.fingerprint(content).items() - stated.items():
         failure: Failure | None = Failure("it is not what its manifest states", 5)
     else:
-        write(target, content)
+        write_whole(target, content)
         target.chmod(0o755)
         failure = accepted(root, target, abi)
     if failure:

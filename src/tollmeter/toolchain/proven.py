@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tollmeter.files import write_whole
 from tollmeter.model import Abi
 from tollmeter.toolchain import libraries
-from tollmeter.toolchain.accepting import write
 
 MANIFEST, BROKEN = "manifest.json", "broken.json"
 MADE_FROM = "made_from"
@@ -70,7 +70,7 @@ def begin(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
         if _text(objects / MADE_FROM) != digest:
             shutil.rmtree(objects, ignore_errors=True)
             objects.mkdir(parents=True)
-            write(objects / MADE_FROM, digest.encode())
+            write_whole(objects / MADE_FROM, digest.encode())
     made = _read_json(folder / _SOURCES, dict[str, str])
     stale = {path for path, digest in now.shared.items() if made.get(path) != digest}
     _write(folder / _SOURCES, {path: digest for path, digest in now.shared.items() if path not in stale})
@@ -225,4 +225,4 @@ def _read_json(path: Path, kind: Any) -> Any:
 
 def _write(path: Path, entries: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, msgspec.json.format(msgspec.json.encode(dict(sorted(entries.items())))))
+    write_whole(path, msgspec.json.format(msgspec.json.encode(dict(sorted(entries.items())))))

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.extras import install_line
+from tollmeter.files import write_whole
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify, once
 from tollmeter.targets import Target
@@ -28,7 +29,7 @@ from tollmeter.targets.local import X32_LOADER, is_loader_for
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.abis import find, make_beside, open_here
-from tollmeter.toolchain.accepting import check_description, write
+from tollmeter.toolchain.accepting import check_description
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
 
 _DPKG = Path("/var/lib/dpkg/status")
@@ -174,7 +175,7 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap]) -> None:
         with contextlib.suppress(OSError):
             if isinstance(compiler, Gap):
                 kept.parent.mkdir(exist_ok=True)
-                write(kept, msgspec.json.encode(compiler))
+                write_whole(kept, msgspec.json.encode(compiler))
             else:
                 kept.unlink(missing_ok=True)
 
@@ -206,7 +207,7 @@ def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[s
         for path in waiting:
             stream = target.describe(str(path))
             check_description(root, path, abi, stream)
-            write(path.with_name(f"{path.name}.describe"), stream)
+            write_whole(path.with_name(f"{path.name}.describe"), stream)
     finally:
         target.close()
     return name
