@@ -102,7 +102,7 @@ def own_folder(folder: Path, below: str = "") -> Path:
 
 
 def plain_name(text: str) -> str:
-    """The text in a form for a file's name."""
+    """Returns the text with a hyphen in place of characters that a file's name may not have here; `run` if empty."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
 
 

@@ -105,9 +105,10 @@ def test_a_list_is_of_a_part_of_many_runs_and_waits_for_no_page(
     opened: list[Path] = []
     monkeypatch.setattr(serving, "LISTED", 2)
     monkeypatch.setattr(serving.places, "run_places", lambda: [(run.parent, f"r{at}") for at in range(5)])
-    monkeypatch.setattr(serving, "_line", lambda folder: opened.append(folder) or f"<tr><td>{folder.name}")
+    listed = {"opens": False, "cells": ["not read"]}
+    monkeypatch.setattr(serving, "_listed_run", lambda folder: opened.append(folder) or {"name": folder.name, **listed})
     parts = [asked(server, f"/{server.token}/?from={begin}")[1] for begin in ("0", "3", "4", "x", "99")]
-    assert [re.findall("<tr><td>(r[0-9])", part) for part in parts] == [
+    assert [re.findall("<td>(r[0-9])", part) for part in parts] == [
         ["r4", "r3"], ["r2", "r1"], ["r0"], ["r4", "r3"], ["r4", "r3"],
     ]  # fmt: skip
     assert ["from=2" in part for part in parts] == [True, False, True, True, True] and len(opened) == 9

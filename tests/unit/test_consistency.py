@@ -862,8 +862,8 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "visits two minutes after a budget of one": (
         lambda told: [shifted(120 * 10**9, place)(told) for place in range(40, len(visits(told)))], "after its budget",
     ),
-    "no metric": (in_probe(metrics=[]), "each of what it times"),
-    "a metric of a control that is none": (in_metrics(source="companions"), "each of what it times"),
+    "no metric": (in_probe(metrics=[]), "of code that the probe times"),
+    "a metric of a control that is none": (in_metrics(source="companions"), "of code that the probe times"),
     "a typical choice that is none": (
         lambda told: [parameter.update(typical="sideways") for probe in of("probe", told[0])
                       for parameter in probe["parameters"] if parameter["choices"]], "of which one is typical",
@@ -1001,7 +1001,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "ten times the CPU's time": (
         lambda told: gauges(*((place, {"cpu_time": 1e9}) for place, one in enumerate(visits(told))
                               if one[0]["probe"] == "kernel.function_call"))(told),
-        "than it takes",
+        "than it lasts",
     ),
     "two loops before a visit": (
         lambda told: [record.update(when="before") for record in of("control", visits(told)[5])],

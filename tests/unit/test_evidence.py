@@ -33,12 +33,12 @@ def test_a_sample_is_timed_in_all_its_batches() -> None:
 def test_run_queue_delay_decides_regardless_of_context_switches() -> None:
     one_percent = BATCHES_NS // 100
     assert judged(delay_ns=one_percent, involuntary=9) is None
-    assert judged(delay_ns=one_percent + 1, involuntary=0) == "its CPU was somebody else's"
+    assert judged(delay_ns=one_percent + 1, involuntary=0) == "another process ran on its CPU"
 
 
 def test_context_switches_decide_where_run_queue_delay_is_unknown() -> None:
     assert judged(delay_ns=None, involuntary=0) is None
-    assert judged(delay_ns=None, involuntary=1) == "its CPU was somebody else's"
+    assert judged(delay_ns=None, involuntary=1) == "another process ran on its CPU"
 
 
 def test_a_probe_that_switches_may_lose_its_cpu_and_one_that_faults_may_fault() -> None:

@@ -133,7 +133,9 @@ class Here(NamedTuple):
             try:
                 process = commands.start("typed", [self.path, way, str(theirs), *started], pass_fds=[theirs])
             except OSError as error:
-                raise Failure(f"the command cannot be passed on: {error.strerror}", 2) from error
+                raise Failure(
+                    f"the program that counts the command's crossings cannot be started: {error.strerror}", 2
+                ) from error
             finally:
                 os.close(theirs)
             try:

@@ -64,7 +64,7 @@ def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[Block]:
 
 def _headline(bill: Bill) -> str:
     spent = f"CPU {time(bill.cpu.value, bill.cpu.low, bill.cpu.high)}"
-    runs = f"{bill.runs} clean run{'' if bill.runs == 1 else 's'}"
+    runs = count(bill.runs, "clean run")
     if not bill.runs:
         spent, runs = f"CPU {time(bill.cpu.value).bare}", f"in {time(bill.wall.value).bare}, without that of counting"
     inside = f"in the kernel {_at(bill)}{time(bill.kernel_ns).bare} ({percent(_share(bill.kernel_ns, bill))})"

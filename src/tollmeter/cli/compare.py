@@ -12,7 +12,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import add_summary, print_notice, print_view, write
+from tollmeter.cli.printing import add_summary, first_of, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain_name
 from tollmeter.library.options import TimeOptions, share
@@ -170,14 +170,11 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
     """Raises Failure: 3 if a row is slower, 7 if rows are missing, 4 with --strict if no decision is possible."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
     if gated_runs.broken:
-        more = f" and {len(gated_runs.broken) - 1} more rows" if len(gated_runs.broken) > 1 else ""
-        raise Failure(f"beyond its limit: {gated_runs.broken[0]}{more}", TRIPPED)
+        raise Failure(f"beyond its limit: {first_of(gated_runs.broken, 'row')}", TRIPPED)
     if slower and not gated_runs.unlike:
-        more = f" and {len(slower) - 1} more rows" if len(slower) > 1 else ""
-        raise Failure(f"slower by more than the limit: {slower[0].judged.name}{more}", TRIPPED)
+        raise Failure(f"slower by more than the limit: {first_of([row.judged.name for row in slower], 'row')}", TRIPPED)
     if missing and not ignore_missing:
-        more = f" and {len(missing) - 1} more rows" if len(missing) > 1 else ""
-        raise Failure(f"no number in the new run: {missing[0]}{more} (--ignore-missing passes)", INCOMPLETE)
+        raise Failure(f"no number in the new run: {first_of(missing, 'row')} (--ignore-missing passes)", INCOMPLETE)
     if gated_runs.unlike and strict:
         raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
 

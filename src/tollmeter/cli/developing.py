@@ -255,8 +255,8 @@ def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
     return misaligned_casts(units, chosen, compiler), (
-        "{shown} in {read}, and {hidden} more through void *, which may be aligned by who "
-        f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
+        "{shown} in {read}, and {hidden} more through void *, whose object may be aligned "
+        f"where it is allocated; by {compiler} for {chosen.name}. Casts by way of an integer are not listed"
     )
 
 

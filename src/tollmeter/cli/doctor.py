@@ -11,7 +11,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
-from tollmeter.cli.printing import terminal, write
+from tollmeter.cli.printing import first_of, terminal, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def doctor(
         check_own(found.results.index.machine)
     _write(found, "script" if script else form, out)
     if found.unfit:
-        more = f" (and {len(found.unfit) - 1} more)" if len(found.unfit) > 1 else ""
-        raise Failure(f"not fit to be measured: {found.unfit[0].claim}{more}", TRIPPED)
+        claims = [finding.claim for finding in found.unfit]
+        raise Failure(f"not fit to be measured: {first_of(claims)}", TRIPPED)
     if found.unjudged:
         raise Failure(f"not judged: {found.unjudged[0]}", UNMEASURED)
 

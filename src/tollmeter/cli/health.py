@@ -11,7 +11,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
-from tollmeter.cli.printing import print_view, write
+from tollmeter.cli.printing import first_of, print_view, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -54,13 +54,9 @@ def health(
     found = health_of(measured, reference, allowed)
     _write(found, form, out)
     if found.slower:
-        raise Failure(f"slower than it should be: {found.slower[0]}{_more(found.slower)}", TRIPPED)
+        raise Failure(f"slower than it should be: {first_of(found.slower)}", TRIPPED)
     if found.unmeasured:
-        raise Failure(f"not measured: {found.unmeasured[0]}{_more(found.unmeasured)}", UNMEASURED)
-
-
-def _more(some: tuple[str, ...]) -> str:
-    return f" and {len(some) - 1} more" if len(some) > 1 else ""
+        raise Failure(f"not measured: {first_of(found.unmeasured)}", UNMEASURED)
 
 
 def _write(found: Health, form: str, out: Path | None) -> None:

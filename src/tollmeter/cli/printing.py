@@ -111,6 +111,13 @@ def add_summary(text: str) -> None:
         raise Failure(f"cannot write {path}: {error.strerror}", exit_code=5) from error
 
 
+def first_of(names: Sequence[str], noun: str = "") -> str:
+    """Returns the first name, and how many more there are: `NAME and 3 more rows`."""
+    more = len(names) - 1
+    nouns = f" {noun}{'s' if more > 1 else ''}" if noun else ""
+    return f"{names[0]} and {more} more{nouns}" if more else names[0]
+
+
 def write_json(record: object) -> None:
     """Writes a record to standard output as JSON, for people and programs."""
     write(json_document(record))

@@ -261,7 +261,7 @@ def _spent(recorded: Recorded) -> Places:
             took_ns = sum(float(columns.column(name).sum()) for name in ("body_n", "body_2n"))
             operations = visit.work.operations * ITERATIONS * float(columns.column("iterations").sum())
             if own_ns * operations > MOST_SPENT * (took_ns + 2 * len(visit.samples) * TICK_NS):
-                yield place, "an operation has no more of a CPU's time than it takes"
+                yield place, "an operation takes no more of a CPU's time than it lasts"
 
 
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}

@@ -184,8 +184,8 @@ def checked(recorded: Recorded) -> Checked:
 
 
 def _of_whole_points(recorded: Recorded, broken: Mapping[int, str]) -> dict[int, str]:
-    """Returns the other visits of points of which several break a rule: none of them is known to be sound. A neighbour
-    that disturbs one visit in 500 does not disturb a third of a point's."""
+    """Returns the remaining visits of each point of which several visits break a rule, since none of them is known to
+    be sound. Another workload that disturbs one visit in 500 does not disturb a third of the visits of one point."""
     points, several = recorded.table.points, len(recorded.table.of_points)
     made = np.bincount(points[recorded.table.samples > 0], minlength=several)
     odd = np.bincount(points[[*broken]], minlength=several) if broken else np.zeros(several, np.int64)
@@ -242,8 +242,8 @@ def _is_of_one_kind(machine: Machine) -> bool:
 
 
 def _is_translated(machine: Machine) -> bool:
-    """Whether an emulator executes the visits: its rate depends on what of a program it has translated by then. One
-    that translates programs alone shows them the files of the kernel below, where only x86 has families."""
+    """Returns whether an emulator executes the visits: its rate depends on how much of a program it has translated. An
+    emulator of single programs shows the host kernel's files, in which only x86 has families."""
     return "TCG" in (machine.hypervisor or "") or (
         "cpu_family" in machine.facts and not machine.architecture.startswith(X86)
     )
@@ -323,7 +323,7 @@ def _uniform(recorded: Recorded) -> Places:
 
 
 def _sessions(recorded: Recorded, places: Counts) -> Counts:
-    """In which session each of some visits was made."""
+    """Returns the number of the session in which each visit was made."""
     return np.searchsorted(recorded.begins, places, side="right")
 
 
@@ -367,7 +367,8 @@ def _numbers_of(some: TimedSamples) -> Numbers:
 
 
 def _alike(_: Recorded, timed: TimedVisits) -> Places:
-    """Of workers that wait for nothing: a CPU that sleeps deeply wakes a hundred times as late as one that does not."""
+    """Returns visits that are far faster than all others of their point, among workers that wait for nothing: a CPU in
+    a deep sleep state wakes a hundred times as late as one in a light state."""
     each_ns, odd = timed.numbers["each_ns"], np.zeros(len(timed.places), dtype=bool)
     for group in grouped(np.flatnonzero(timed.numbers["is_alone"]), timed.points):
         least, other = np.argsort(each_ns[group], kind="stable")[:2] if len(group) > 2 else (0, 0)
@@ -386,7 +387,8 @@ def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Of visits that this run made: each from its first sample to the end of its last."""
+    """Returns visits that overlap in time, each from the begin of its first sample to the end of its last. Reused visits
+    are not examined."""
     if recorded.asked.reused:
         return
     known = timed.numbers["begin_ns"] > 0
@@ -466,7 +468,7 @@ _EVENTS = ("minor_faults", "major_faults", "voluntary", "involuntary")
 
 
 def _timed(some: TimedSamples) -> Counts:
-    """What lay in the timed batches of each sample."""
+    """Returns the time of the timed batches of each sample, in ns."""
     return np.minimum(some.timed_ns, float(LONGEST_NS)).astype(np.int64)
 
 
@@ -511,8 +513,8 @@ def _executes(some: TimedSamples) -> Broken:
 
 
 def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
-    """Of one iteration of each point, by what was counted of it. A worker that waits for another turns more often while
-    it is counted."""
+    """Returns the fewest cycles that one iteration of each point takes, by its counted instructions and calls. Points
+    whose worker waits for another are left out, since waiting loops run more often while they are counted."""
     least = {}
     alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
     for visit in recorded.table.firsts:
@@ -525,8 +527,8 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
 
 
 def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
-    """Of each visit's clock: the least by which two times differ, of the visits whose clock is as fine as theirs, by
-    what these say. What the runtime reports is no less than what a reading takes."""
+    """Returns the step of each visit's clock, in ns: the smallest difference of two times, over visits whose reported
+    resolution is of the same kind, coarse or fine. The reported resolution is at least the cost of a reading."""
     table, steps = recorded.table, np.full(len(places), inf)
     coarse = (table.resolution_ns > MOST_STEPS * table.cost_ns)[places]
     for group in (coarse, ~coarse):
@@ -538,8 +540,8 @@ def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
 
 
 def _stepped(some: TimedSamples) -> Broken:
-    """What divides all times of a visit is no more than the steps that its clock says it has: looked for where it may
-    be more by the first two."""
+    """Yields the visits whose times have a common divisor above the clock's reported step. Only visits whose first two
+    times have one are examined."""
     taken = some.taken
     short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
     most, first = MOST_STEPS * some.numbers["clock_ns"], taken.starts[:-1]
@@ -579,8 +581,9 @@ def _doubled(some: TimedSamples) -> Broken:
 
 
 def _longer(some: TimedSamples) -> Broken:
-    """Of samples that nothing disturbed, and that did not wait: a CPU that is woken may have gone idle or not. A
-    neighbour on the core may lengthen one batch, and not the next; a page fault may map what a whole batch touches."""
+    """Yields the visits in which batches of 2n take hardly longer than batches of n, in undisturbed samples that did not
+    wait: a CPU that is woken may have been idle. The sibling hyperthread may lengthen one batch and not the next; a
+    page fault may map all pages that a batch touches."""
     taken = some.taken
     short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
     calm = np.array(short)
@@ -629,9 +632,9 @@ OF_SAMPLES: Sequence[SampleRule] = (
 
 
 def _beside(some: TimedSamples) -> Numbers:
-    """Of a visit the least time between two samples beside their batches and what ran untimed before these, and the
-    time of the batches, in ns; whether enough of it was undisturbed; by how much a longer sample lasts longer, times
-    its longer batches; and how many samples were longer beside their batches, and how many in these."""
+    """Returns for each visit: the least time between two samples outside of the batches and of the untimed iterations
+    before them, and the time of the batches, in ns; whether enough samples were undisturbed; the ratio of a full
+    sample's extra time to that of its batches; the numbers of samples that were longer outside and inside the batches."""
     taken, plain = some.taken, some.numbers["is_plain"] > 0
     calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
     calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
@@ -652,7 +655,7 @@ def _beside(some: TimedSamples) -> Numbers:
 
 
 def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> Floats:
-    """By how much full samples last longer than half ones: in the first of two times, and as a share of the second."""
+    """Returns how much longer full samples are than half samples in the first of two times, as a ratio to the second."""
     least = [[taken.least(np.where(known & some, time, np.inf)) for some in (is_full, ~is_full)] for time in times]
     has_both: Mask = np.all(np.isfinite(least), axis=(0, 1))
     gap, timed = (full[has_both] - half[has_both] for full, half in least)
@@ -662,7 +665,7 @@ def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> 
 
 
 def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
-    """Of batches in which nothing took the CPU from their worker."""
+    """Returns whether the CPU time of batches in which nothing took the CPU from their worker exceeds the quota."""
     quotas = [seen.quota or inf for _, _, seen in recorded.notes if seen] if not recorded.begins else []
     most_s = (1 + SLEWED) * max(quotas, default=inf) * (recorded.seconds or inf) + SLACK_S
     return not recorded.asked.reused and float(timed.numbers["own_ns"].sum()) > 1e9 * most_s
@@ -684,8 +687,8 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
-    """Which visits begin before an earlier one of their session ends. Where several in a row do, it is the one before
-    them that is odd."""
+    """Returns the visits that begin before an earlier visit of their session ends. If several successive visits do, the
+    visit before them is returned in their place."""
     odd, latest = list[int](), 0
     overlaps = (begin[1:] < np.maximum.accumulate(end)[:-1]).any()
     for at in range(len(begin)) if overlaps else ():
@@ -701,7 +704,8 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
 
 
 def _apart(_: Recorded, timed: TimedVisits) -> Places:
-    """Of visits with several samples: another workload lengthens no loops in the middle alone."""
+    """Returns visits whose control loops beside the samples and between them differ: another workload does not lengthen
+    only the loops in the middle. Visits with few samples are not examined."""
     between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
     known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_EQUAL)
     least, most = np.minimum(between, beside), np.maximum(between, beside)
@@ -755,7 +759,7 @@ class _Chance:
         self._counts[name] += np.bincount(whose[kept] + self._visits, minlength=len(self._counts[name]))
 
     def again(self) -> Counts:
-        """Of the visits that were added, those of which a number is another's too."""
+        """Returns the added visits that share a number with another visit."""
         found = list[Counts]()
         for name, counts in self._counts.items():
             keys = self._keys[name][: counts.sum()]

@@ -285,7 +285,7 @@ def _is_rate(unit: str) -> bool:
 OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
     (_is_worse_when_better, WORK_IS_MEANT),
     (_names_twice, "a probe has one metric, parameter and choice of a name, and one metric of a source and unit"),
-    (_has_no_such_source, "a probe has metrics, each of what it times"),
+    (_has_no_such_source, "each metric of a probe is of code that the probe times"),
     (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
     (_is_no_range, "a range is of numbers, and begins before it ends"),
 )  # fmt: skip

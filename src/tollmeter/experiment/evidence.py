@@ -18,7 +18,7 @@ CONTROL_MAY_MOVE, NEAR = 0.05, 0.9
 MOST_LOST = 0.01
 """Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
 REASONS = (
-    None, "its CPU was somebody else's", "major fault", "moved to another CPU", "time stolen by the hypervisor",
+    None, "another process ran on its CPU", "major fault", "moved to another CPU", "time stolen by the hypervisor",
     "control loop off its rate",
 )  # fmt: skip
 """By what `disturbances` gives, the gravest first; the first is none."""

@@ -75,7 +75,7 @@ def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers
 
 
 def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
-    """What is known of timed visits without their samples. needs: cycles that an iteration of a point takes at least.
+    """Returns the properties of timed visits that need no samples. needs: cycles that an iteration of a point takes at least.
     is_plain: whether a probe leaves out no time and waits for no companion, as on CPUs that wake slowly: what else a
     sample is, is as long on one machine. is_alone: whether a worker waits for nothing; has_control: 2 if unknown."""
     places = table.timed

@@ -24,7 +24,7 @@ def is_of_this_machine(visit: Outcome) -> bool:
 
 
 def has_hardware_time(visit: Outcome) -> bool:
-    """By Linux's clock on this machine."""
+    """Returns whether a visit was timed by Linux's clock on this machine."""
     return is_of_this_machine(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
 
 
@@ -93,11 +93,11 @@ def _kind(visit: Outcome) -> Hashable:
 
 
 def companions(visit: Outcome) -> int:
-    """How many companions a sample times beside its own worker."""
+    """Returns the number of companions that a sample times beside its own worker."""
     samples = Samples.of(visit.samples)
     return len(samples.lanes()[0]) if len(samples) and samples.columns.has_lanes else 0
 
 
 def _first_cpu(visit: Outcome) -> int:
-    """Of the first sample of a visit with several workers."""
+    """Returns the CPU of the first sample of a visit with several workers; -1 for other visits."""
     return int(Samples.of(visit.samples).column("cpu_before")[0]) if visit.workers and len(visit.samples) else -1

@@ -124,8 +124,8 @@ def _contended_cost(row: Row) -> float | None:
 def time_is_stolen(results: Results) -> Iterator[FindingText]:
     """The hypervisor gave a measured CPU to another guest.
 
-    It took more than 1 % of the time of all samples on the machine's own clock, in ticks of 10 ms, of which a short run
-    has too few to tell."""
+    It took more than 1 % of the time of all samples on the machine's own clock. The kernel counts stolen time in ticks
+    of 10 ms, so a short run does not show it."""
     share = results.index.run.stolen_share
     if share > MOST_STOLEN:
         words = f"the hypervisor gave {in_percent(share, 1)} of the measured time to other guests"
@@ -300,7 +300,7 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
     source, remedy = "no timer: they keep no distance", ""
     if period is not None and regular is not None and (regular.median or 0.0) >= LEAST_REGULAR:
         period_ns = period.median or 0.0
-        source = f"something that comes every {period_ns / 1e6:.3g} ms"
+        source = f"an event that repeats every {period_ns / 1e6:.3g} ms"
         for hz in TICKS_HZ:
             if abs(period_ns * hz / 1e9 - 1) <= PERIOD_WITHIN:
                 source, remedy = f"the timer's tick, {hz} a second", TICK_REMEDY

@@ -92,7 +92,7 @@ CURVES = (
 
 
 def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterable[Inference]:
-    """What each structure holds, from rows of one ABI and target."""
+    """Returns the capacity of each structure of the instruction side, from rows of one ABI and target."""
     held: list[Inference] = []
     for curve in CURVES:
         own = [row for row in with_meaning(rows, probes, curve.means) if _is_of(curve, row)]
@@ -103,8 +103,8 @@ def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterab
 
 
 def _beside(first_cache: Inference | None, held: Inference) -> Inference:
-    """Without the number of an op cache whose curve rises where the code no longer fits the first cache: six decoders
-    deliver as many moves as an op cache."""
+    """Returns the capacity, without the number of an op cache whose curve rises where the code no longer fits into the
+    L1I: six decoders deliver as many moves as an op cache."""
     if held.parameters["structure"] != "op cache" or held.high is None or first_cache is None:
         return held
     if first_cache.low is None or BYTES_OF_MOVE * (held.high + 1) <= first_cache.low:

@@ -44,9 +44,9 @@ def visits_wanted(
     outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, by_scatter: bool = False
 ) -> float:
     """Returns the number of visits that a point needs for all of its metrics: the present number if it suffices, or if
-    a count contradicts the declared work, which no visit repairs. For a metric from which others are derived, the
-    first counts, and each with a meaning or a line in the toll table. The system's accounts of the process are not
-    considered, since they are as precise as the time. by_scatter: return the number that may be promised, infinite
+    a count contradicts the declared work, which no visit repairs. The first metric is considered, and each metric with
+    a meaning or a line in the toll table, except the kernel's accounts of the process: they are as precise as the
+    time. by_scatter: return the number that may be promised, infinite
     if no number gives the precision; else the number after which convergence is judged again, or at which
     between-run variance dominates the interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None

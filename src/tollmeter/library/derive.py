@@ -446,7 +446,7 @@ def _fingerprint(folder: Path) -> str:
     try:
         return index.index_fingerprint(folder)
     except OSError:
-        # Says in words what is wrong with the folder.
+        # Raises Failure with the reason, in words.
         read_request(folder)
         read(folder)
         raise

@@ -17,7 +17,8 @@ from tollmeter.library.timed import EXIT_STATUS, gauges_of
 from tollmeter.library.typed_commands import Command
 from tollmeter.model import Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean
-from tollmeter.report.timed import COMMAND, TIME
+from tollmeter.report.numbers import count, ratio_in_words
+from tollmeter.report.timed import COMMAND, TIME, time_with_interval
 
 _LEAST_TIMES = 5
 _NS = 1e9
@@ -130,8 +131,8 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
             continue
         layouts, scatter = [*range(len(usable))], Scatter()
         estimated = estimate(usable, layouts, scatter, (min(usable), max(usable)))
-        interval = f"{estimated.low:.6g} to {estimated.high:.6g} s, 95 %"
-        yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} run{'' if len(usable) == 1 else 's'}"
+        interval = time_with_interval(*(_NS * second for second in (estimated.value, estimated.low, estimated.high)))
+        yield f"   time       {interval}   {count(len(usable), 'run')}"
         logs = np.log(np.asarray(usable))
         mine = hodges_lehmann(logs), log_half_width(logs, layouts, scatter)
         if first:
@@ -144,8 +145,7 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
 
 def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
     change, half = second[0] - first[0], sqrt(first[1] ** 2 + second[1] ** 2)
-    text = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
-    text += f"{100 * (exp(change + half) - 1):+.1f} %)"
+    text = ratio_in_words(exp(change), exp(change - half), exp(change + half), "as long")
     if abs(change) > half:
         return f"{'slower' if change > 0 else 'faster'}: {text}"
     most = log(1.03)

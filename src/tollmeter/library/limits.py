@@ -103,7 +103,7 @@ class Limits:
         return [written for written, glob in globs.items() if not any(fnmatchcase(name, glob) for name in names)]
 
     def check(self, points: Iterable[Point], probes: Mapping[str, Probe], machine: Machine) -> None:
-        """Raises Failure (2) if the unit of a limit is not that of a row which it names, and where there is none."""
+        """Raises Failure (2) if there is no absolute limit, or if one has another unit than a row that it names."""
         if not self.bounds:
             raise Failure("--limits: the file has no absolute limit: at_most or at_least of [[rows]]")
         for point, bound in product(points, self.bounds):

@@ -106,8 +106,8 @@ def _check_untrusted(folder: Path, request: Request, options: Options) -> None:
     if typed != (_elsewhere(request.targets), request.peer, request.folder):
         words = shlex.join(places_of(request)) or "no --target, --clock, --peer or --folder"
         raise Failure(
-            f"{folder} was begun with {words}: type the same beside --resume, since a run's folder may come from "
-            "another machine and connects to nothing by itself"
+            f"{folder} was started with {words}: repeat these options beside --resume, since a run's folder may come "
+            "from another machine, and its own options are not trusted"
         )
     if request.is_of_commands:
         raise Failure(f"{folder} is a run of `toll time`, whose commands are started only where they are typed")

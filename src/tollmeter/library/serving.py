@@ -5,7 +5,6 @@ It listens on the loopback only, requires the token of its address, and only rea
 
 from __future__ import annotations
 
-import html
 import os
 import secrets
 import threading
@@ -14,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run, open_two
@@ -29,9 +28,6 @@ TOKEN_BYTES = 16
 RENEW_S = 20
 """A page takes a second or two of one CPU to make: less often disturbs what is measured less."""
 KIND = "text/html; charset=utf-8"
-LIST = "body {display:block} td {white-space:normal; overflow-wrap:anywhere} td:is(:nth-child(2), :nth-child(3)) "
-LIST += "{min-width:9rem}"
-"""A list has no contents beside it. A run is named after its probes, without a blank."""
 LISTED = 100
 """Runs in a page of the list: 10,000 lines took 40 s to make."""
 COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
@@ -174,37 +170,29 @@ def _is_measured(folder: Path) -> bool:
 def _list_of_runs(every: Sequence[tuple[Path, str]], begin: int) -> str:
     """Returns the list of runs with the verdict of each, and with the run in progress. every: folder and name of all
     runs, the newest first."""
-    from tollmeter.report.page import styles
+    from tollmeter.report.page import filled, styles
 
-    lines = "".join(_line(place / name) for place, name in every[begin : begin + LISTED])
-    places_of_parts = {"Newer runs": begin - LISTED, "Older runs": begin + LISTED}
-    links = " ".join(f'<a href="?from={at}">{name}</a>' for name, at in places_of_parts.items() if 0 <= at < len(every))
-    heads = "".join(f"<th>{name}" for name in ("", "run", "machine", *COLUMNS.values(), "verdict"))
-    table = (
-        f'<form><div class="scroll"><table><thead><tr>{heads}</thead><tbody>{lines}</tbody></table></div>'
-        '<p class="aside"><button>Draw two ticked runs in the same charts</button></form>'
-        f"{links and f'<p>{links}'}"
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>runs · tollmeter</title><style>{styles()}{LIST}</style><main><p class=over>tollmeter<h1>Runs</h1>"
-        f"{table if lines else '<p>There is no run yet.'}</main></html>"
+    begins = {"Newer runs": begin - LISTED, "Older runs": begin + LISTED}
+    return filled(
+        "runs.html",
+        style=styles(),
+        columns=COLUMNS.values(),
+        runs=[_listed_run(place / name) for place, name in every[begin : begin + LISTED]],
+        links=[(name, first) for name, first in begins.items() if 0 <= first < len(every)],
     )
 
 
-def _line(folder: Path) -> str:
-    name = html.escape(folder.name)
-    tick = f'<td><input type="checkbox" name="run" value="{name}" aria-label="{name}">'
-    link = f'<td><a href="{quote(folder.name)}">{name}</a>'
+def _listed_run(folder: Path) -> dict[str, Any]:
+    """Returns the run's name, its cells, or one that says why it has none, and whether it opens as a page."""
+    listed = {"name": folder.name, "opens": True}
     if _is_measured(folder):
-        return f"<tr>{tick}{link}<td colspan=5>measuring now</tr>"
+        return {**listed, "cells": ["measuring now"]}
     try:
         index = open_index(folder)
     except Failure as failure:
-        return f"<tr><td><td>{name}<td colspan=5>{html.escape(failure.sentence)}</tr>"
+        return {**listed, "opens": False, "cells": [failure.sentence]}
     numbers = numbers_of(index)
-    cells = (cpu_of(index.machine), *(numbers[key] for key in COLUMNS), called(index.run))
-    return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
+    return {**listed, "cells": [cpu_of(index.machine), *(numbers[key] for key in COLUMNS), called(index.run)]}
 
 
 def serve(port: int, show_address: Callable[[str], None]) -> None:

@@ -71,7 +71,7 @@ def _head(compared: Compared) -> list[Block]:
 
 
 def _worth(results: Results) -> str:
-    """Returns the verdict of a run, and what it lacks."""
+    """Returns the verdict of a run, and its missing evidence."""
     run = results.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
     sentences = (f"{run_verdict.verdict_word(run)}: {run_verdict.verdict_meaning(results)}.", unfinished, run.damage)

@@ -15,11 +15,10 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.blocks import Cell, Column, Figure, Line, Table
 from tollmeter.report.listing import value_in_words
-from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity, size, size_of_level
+from tollmeter.report.numbers import DASH, LEAST_TIMES, count, of_row, percent, plain, quantity, size, size_of_level
 
 SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)
-LEAST_TIMES = 2
 """From twice as much on a change is printed as a multiple."""
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from tollmeter.model import Opposed, Probe, Results, Row
+from tollmeter.model import Probe, Results, Row
 from tollmeter.numbers.meanings import native
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.bills import bill_sentence
-from tollmeter.report.numbers import in_a_sentence, of_row, plain
+from tollmeter.report.numbers import count, in_a_sentence, of_row, ratio_in_words
 from tollmeter.report.programs import ways_out
 from tollmeter.report.run_verdict import limit, no_answer
 from tollmeter.report.studies import tally_in_words
@@ -61,7 +61,7 @@ def of_few_probes(results: Results, known: Container[str] = ()) -> list[str]:
 
 
 def _of_probe(probe: Probe, rows: list[Row]) -> str:
-    """Returns the values of the first metric that has any, in the words of its summary."""
+    """Returns the values of the first metric that has a value, in the words of the metric's summary."""
     metric = next(metric for metric in probe.metrics if any(row.metric == metric.name for row in rows))
     of_metric = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
     ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
@@ -103,7 +103,7 @@ def problems(results: Results) -> Problems:
         return Problems(tables.upper(NOT_JUDGED) if limit else "No problem found", (), rest)
     more = f"; and {len(findings) - MOST_NAMED} more" if len(findings) > MOST_NAMED else ""
     rest = f"{more}. Other {NOT_JUDGED}: {limit}" if limit else more
-    lead = f"{len(findings)} problem{'' if len(findings) == 1 else 's'}"
+    lead = count(len(findings), "problem")
     return Problems(lead, tuple(finding.claim.partition(": ")[0] for finding in findings[:MOST_NAMED]), rest)
 
 
@@ -126,14 +126,11 @@ def _limit(results: Results) -> str:
     withheld = len(results.index.withheld)
     is_limited = results.index.run.withheld_problems > 0 or results.index.run.verdict in run_verdict.WHY_WITHHELD
     why = run_verdict.why_withheld(results) if is_limited else ""
-    counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
+    counted = f" ({count(withheld, 'finding')} withheld)" if withheld else ""
     return f"{why}{counted}" if why else ""
 
 
 # ---- interleaved ----------------------------------------------------------------------------------------------------
-
-LEAST_TIMES = 2
-"""From twice as much on a change is printed as a multiple: 301 times, and not +30066 %."""
 
 
 def sentences(results: Results) -> list[str]:
@@ -145,8 +142,9 @@ def sentences(results: Results) -> list[str]:
     for pair in results.index.opposed:
         verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
         point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
+        ratio = ratio_in_words(pair.ratio, pair.low, pair.high, decimals=2)
         said.append(
-            f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
+            f"{point}, {pair.metric}, against {against}: {verdict}, {ratio}, from {pair.blocks} interleaved layouts"
         )
     for gap in results.index.run.uncompared:
         point, against = (with_sizes(name, results) for name in (gap.point, gap.against))
@@ -163,10 +161,3 @@ def of_one_ratio(results: Results) -> str:
 def below_the_headline(results: Results) -> list[str]:
     """Returns the sentences of pairs, except the only ratio, which is in the headline."""
     return [] if of_one_ratio(results) else sentences(results)
-
-
-def _by(pair: Opposed) -> str:
-    if pair.ratio >= LEAST_TIMES:
-        return f"{plain(pair.ratio)} × ({plain(pair.low)} to {plain(pair.high)} ×)"
-    change, low, high = (f"{100 * (end - 1):+.2f}" for end in (pair.ratio, pair.low, pair.high))
-    return f"{change} % ({low} to {high} %)"

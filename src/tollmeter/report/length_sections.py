@@ -82,7 +82,7 @@ class _Group:
 
 
 def sections(results: Results) -> tuple[Section, ...]:
-    """The sections: the machine's own clock first, and for each target the kernel with most rows."""
+    """Returns the sections: rows of the machine's own clock first; within a target, the kernel with most rows first."""
     groups = _groups(results)
     places = [(group.target, group.clock) for group in groups]
     return tuple(_section(group, place not in places[:before])

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Index, Level, Row, State, Toll
-from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
+from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps, in_percent
 from tollmeter.report.blocks import Figure
 
 NON_TEMPORAL = "nt"
@@ -70,6 +70,19 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
     return "" if half is None else f"±{percent(half)}"
 
 
+LEAST_TIMES = 2
+"""From twice as much on, a change is printed as a multiple: 301 times, and not +30066 %."""
+
+
+def ratio_in_words(ratio: float, low: float, high: float, of: str = "", decimals: int = 1) -> str:
+    """Returns a ratio with its interval: `+1.2 % (+0.9 to +1.5 %)`, or `2.33 times as long (2.27 to 2.40)`. of: as
+    long, as many; decimals: of a percentage."""
+    if ratio >= LEAST_TIMES:
+        return f"{plain(ratio)} times{f' {of}' if of else ''} ({plain(low)} to {plain(high)})"
+    change, least, most = (in_percent(end - 1, decimals, "+") for end in (ratio, low, high))
+    return f"{change} ({least.removesuffix(' %')} to {most})"
+
+
 WIDE = 0.2
 """Half-width of an interval, as a share, from which on its ends are printed in its place: +-302 % is unreadable."""
 
@@ -94,7 +107,7 @@ def roughly(value: float | None, unit: str, samples: int) -> Figure:
     """A number with too little data for an interval: two digits, and its number of samples."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return replace(guess(value, unit), sure=f"({count(samples)} sample{'' if samples == 1 else 's'})")
+    return replace(guess(value, unit), sure=f"({count(samples, 'sample')})")
 
 
 def either(first: float, second: float, unit: str) -> Figure:

@@ -102,11 +102,15 @@ def rendered(
     if not own:
         config = chart_style.stacked(chart_style.config(chart_style.by_variable, chart_style.PAGE_FONT))
         data = {"config": config, "charts": {chart.name: _by_variable(_spec(chart)) for chart in drawn}}
-    made = _environment().get_template(template).render(
-        **words, policy=policy, style=Markup(style), script=Markup(script), bundle=Markup(drawing),
+    return filled(
+        template, **words, policy=policy, style=Markup(style), script=Markup(script), bundle=Markup(drawing),
         data=Markup(island(data)), every_chart=drawn, own=own,
     )  # fmt: skip
-    return str(made)
+
+
+def filled(template: str, **words: Any) -> str:
+    """Returns the text of a template, in which every word that is not Markup is escaped."""
+    return str(_environment().get_template(template).render(**words))
 
 
 def _hash(text: str) -> str:

@@ -83,8 +83,7 @@ def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping
     for name, members in members_of.items():
         charts = tuple(chart for chart in folded if chart.probes and _group(chart.probes[0], groups) == name)
         numbers = sum(len(probe.rows) for probe in members)
-        asked = f"{len(members)} question{'' if len(members) == 1 else 's'}"
-        extent = f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}"
+        extent = f"{count(len(members), 'question')}, {count(numbers, 'number')}"
         family = Family(_anchor(name), name, tuple(members), charts, extent)
         made.append(_with_lead(family) if name in groups.values() else family)
     return tuple(made)

@@ -57,7 +57,7 @@ class Progress:
         self.stop()
 
     def start(self, machine: Machine, suite: Suite | str, seed: int, total_visits: int, budget_seconds: float) -> None:
-        """Prints immediately what is measured, and how long it may take."""
+        """Shows the machine, the suite and the number of planned visits, before the first visit."""
         self._machine, self._left = machine, budget_seconds
         name = suite if isinstance(suite, str) else suite.name
         facts = " · ".join(tables.facts_of(machine))

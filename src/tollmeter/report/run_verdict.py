@@ -16,7 +16,7 @@ from tollmeter.judgement.verdict import (
     unread,
 )
 from tollmeter.model import Results, RunInfo, Surroundings
-from tollmeter.report.numbers import percent
+from tollmeter.report.numbers import count, percent
 from tollmeter.report.shown import NARROW, narrow
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
@@ -135,7 +135,7 @@ def withheld(results: Results) -> str:
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    counted = f"{len(names)} finding{'' if len(names) == 1 else 's'} withheld"
+    counted = f"{count(len(names), 'finding')} withheld"
     return f"{counted}, since {why_withheld(results)}: {named}{more}."
 
 

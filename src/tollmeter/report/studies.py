@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
-from tollmeter.report.numbers import DASH, MINUS, plain, quantity, two_digits
+from tollmeter.report.numbers import DASH, MINUS, count, plain, quantity, two_digits
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
@@ -59,7 +59,7 @@ def tally_in_words(counts: Tally) -> str:
     )  # fmt: skip
     total = sum(number for number, _ in several)
     counted = ", ".join(f"{number} {words}" for number, words in several if number)
-    return f"Of {total} published figure{'' if total == 1 else 's'}: {counted}." if total else ""
+    return f"Of {count(total, 'published figure')}: {counted}." if total else ""
 
 
 def answers_of(results: Results, suite: Suite) -> StudyAnswers:
@@ -74,7 +74,7 @@ def answers_of(results: Results, suite: Suite) -> StudyAnswers:
         answers.append(Answer(answer, own, above=len(own) < len(answer.reasons)))
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)
     sentences = [f"{count} figures: {reason}" for reason, count in shared.items()]
-    sentences += [f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}"] if unheld else []
+    sentences += [f"{count(unheld, 'figure')}: {NO_NUMBER}"] if unheld else []
     return StudyAnswers(tuple(answers), tuple(sentences))
 
 

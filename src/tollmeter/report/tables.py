@@ -63,7 +63,7 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
     """Returns the parts of the head line: CPU, number of CPUs, memory, kernel, hypervisor, measured clock."""
     memory = machine.memory_bytes / (1 << 30)
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
-    parts = [cpu_of(machine), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
+    parts = [cpu_of(machine), count(machine.cpus, "CPU")]
     parts += [f"{plain(memory, 2)} GiB" if memory >= 1 else str(size(machine.memory_bytes)), machine.kernel, guest]
     if machine.core_clock_hz:
         parts.append(f"{machine.core_clock_hz / 1e9:.2f} GHz")

@@ -13,13 +13,12 @@ from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, pair_name
 from tollmeter.judgement.verdict import MOST_OTHERS
 from tollmeter.model import Opposed, Results, Row
-from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
+from tollmeter.report.numbers import count, percent, plain, plus_minus, ratio_in_words, size, time
 
 COMMAND, TIME = "command", "time"
 """The parameter and the first metric of a run of commands."""
 ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
 """The second parameter of a bill, and its values for a whole run and for what the boundary alone takes."""
-_TWICE = 2
 
 
 class Shown(NamedTuple):
@@ -106,11 +105,15 @@ def _of_command(command: Shown, rows: Mapping[str, Row], metrics: Sequence[str])
 
 
 def _time_of_runs(row: Row, median: float) -> str:
+    runs = f"min {time(row.minimum)}   {count(row.visits, 'run')}"
     if row.visits < LEAST_VISITS:
-        several = f"{row.visits} run{'s' * (row.visits != 1)}"
-        return f"{time(median)}   min {time(row.minimum)}   {several}: an interval takes {LEAST_VISITS}"
-    interval = f"{plus_minus(median, row.low, row.high)} ({time(row.low)} to {time(row.high)}, 95 %)"
-    return f"{time(median)} {interval}   min {time(row.minimum)}   {row.visits} run{'' if row.visits == 1 else 's'}"
+        return f"{time(median)}   {runs}: an interval takes {LEAST_VISITS}"
+    return f"{time_with_interval(median, row.low, row.high)}   {runs}"
+
+
+def time_with_interval(median: float, low: float | None, high: float | None) -> str:
+    """Returns a time in ns and its interval in words: `1.43 ms ±12 % (1.28 ms to 1.61 ms, 95 %)`."""
+    return f"{time(median)} {plus_minus(median, low, high)} ({time(low)} to {time(high)}, 95 %)"
 
 
 def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
@@ -146,7 +149,4 @@ def _amount(row: Row) -> str:
 
 
 def _by(pair: Opposed, of: str = "as long") -> str:
-    if pair.ratio >= _TWICE:
-        return f"{plain(pair.ratio)} times {of} ({plain(pair.low)} to {plain(pair.high)})"
-    change, low, high = (f"{100 * (end - 1):+.1f}" for end in (pair.ratio, pair.low, pair.high))
-    return f"{change} % ({low} to {high} %)"
+    return ratio_in_words(pair.ratio, pair.low, pair.high, of)

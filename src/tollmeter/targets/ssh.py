@@ -63,7 +63,7 @@ _HOST = re.compile(r"[A-Za-z0-9_:\[][A-Za-z0-9_.@:%\[\]-]{0,253}")
 
 _SENTENCES = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its key is not the one that is known for it"),
-    ("Host key verification failed", "its key is not known here: connect once with ssh, and look at it"),
+    ("Host key verification failed", "its key is not known here: connect once with ssh, and check the key"),
     ("Permission denied", "it does not let this user in without a question"),
     ("Could not resolve hostname", "no machine has this name"),
     ("Connection refused", "nothing listens there"),

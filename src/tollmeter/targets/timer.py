@@ -119,7 +119,7 @@ class Timer:
                 stdout=commands.PIPE, pass_fds=[inherited], env=environment, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise Failure(f"the commands cannot be passed on: {error.strerror}", 2) from error
+            raise Failure(f"the program that times the commands cannot be started: {error.strerror}", 2) from error
         finally:
             os.close(inherited)
         return self

@@ -225,7 +225,7 @@ def _prove_body(path: Path, name: str, computes: bool) -> None:
             f"{path.parent.name}/{path.name}: {name} has {_text_of(computing[0])}, where no FPU may compute", 1
         )
     if computes and not computing:
-        raise Failure(f"{path.parent.name}/{path.name}: {name} has no instruction of an FPU that computes", 1)
+        raise Failure(f"{path.parent.name}/{path.name}: {name} has no instruction of floating-point arithmetic", 1)
 
 
 def _prove_accelerated(path: Path, name: str) -> None:

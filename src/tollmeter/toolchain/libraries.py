@@ -2,7 +2,7 @@
 """Third-party libraries of probes and workloads: Debian packages and sources in Debian's archive, downloaded when a
 probe that needs them is selected, and never installed. The libraries of probes are listed in probes/libraries.toml.
 
-    build/libraries/NAME         what was unpacked, or a link to one's own folder
+    build/libraries/NAME         what was unpacked, or a link to the user's own folder
     build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty if it went away
 
 Root is not needed: apt reports where a package lies by the system's lists, or by lists of our own where these are
@@ -171,7 +171,7 @@ def _own(library: Library) -> Path | None:
 def _fetch(library: Library, folder: Path) -> None:
     """Fetches a library completely or not at all."""
     if os.environ.get("TOLL_INSTALL") == "no":
-        otherwise = f": {library.variable}=DIR names one's own" if library.variable else ""
+        otherwise = f": {library.variable}=DIR names a copy of your own" if library.variable else ""
         raise Failure(f"{library.title} is not installed, and TOLL_INSTALL=no forbids downloading it{otherwise}", 5)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         scratch = Path(name)

@@ -110,7 +110,7 @@ def break_even(bench: Bench) -> Iterator[Chart]:
     yield BREAK_EVEN.chart(marks.finished(drawn, 260), rows, in_words(even))
 
 
-# ---- what a program pays for crossings -------------------------------------------------------------------------------
+# ---- a program's crossings, by their cost ----------------------------------------------------------------------------
 
 BILL = Subject(
     "bill", "Where the CPU time went", "What does each kind of crossing take of a program's CPU time?", (BILLED,)
@@ -145,7 +145,7 @@ def _bill_bar(one: SavedBill, order: Sequence[str]) -> Iterator[Datum]:
                "said": str(quantity(ns, "ns")), "whole": str(quantity(one.cpu_ns, "ns"))}  # fmt: skip
 
 
-# ---- what a difference is made of -----------------------------------------------------------------------------------
+# ---- the parts of a difference ---------------------------------------------------------------------------------------
 
 _STEP, _ROOM = 40, 20
 TIPS = marks.tips(("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of"))

@@ -130,7 +130,7 @@ class Bench:
         return [row for row in self.rows if meaning(row, self.results.probes) in means]
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows of the first ABI that has any."""
+        """Returns the rows of the first ABI that has rows."""
         first = min((row.abi for row in rows), key=self.abis.index, default=None)
         return [row for row in rows if row.abi == first]
 

@@ -289,7 +289,7 @@ MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ",
 
 
 def _by(row: Row) -> str:
-    """Returns who uses the memory, and how, in words. Rows of older revisions are of one reading CPU."""
+    """Returns which CPUs use the memory, and how, in words. Rows of older revisions are of one reading CPU."""
     if is_under_load(row):
         return f"{READERS['all']}, beside a chase" if row.unit in RATES else READERS["all"]
     cpus, mix = (str(row.parameters.get(name, "")) for name in ("cpus", "mix"))

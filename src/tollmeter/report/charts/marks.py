@@ -14,6 +14,7 @@ from tollmeter.model import Row
 from tollmeter.report import numbers
 from tollmeter.report.chart_style import DASHES, SERIES, SHAPES, by_value, places
 from tollmeter.report.charts.chart import Datum, Spec
+from tollmeter.report.numbers import count
 
 
 def _scaled(unit: str, *steps: tuple[str, str]) -> str:
@@ -105,7 +106,7 @@ def sure(row: Row) -> Datum:
     return {
         "value": str(numbers.of_row(row)),
         "interval": f"{low} to {high}" if has_interval(row) else "none, of too few visits",
-        "samples": f"{row.samples} in {row.visits} visit{'' if row.visits == 1 else 's'}{aside}",
+        "samples": f"{row.samples} in {count(row.visits, 'visit')}{aside}",
     }
 
 
