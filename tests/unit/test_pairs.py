@@ -219,7 +219,7 @@ def test_sizes_have_units_and_large_ratios_are_multiples() -> None:
                     against="memory.latency size=8192 x86_64", ratio=301.66, low=299.0, high=304.0)  # fmt: skip
     (said,) = sentences(with_pair(found))
     assert "size=16 KiB" in said and "size=8 KiB" in said
-    assert "slower, 302 × (299 to 304 ×), from 9" in said
+    assert "slower, 302 times (299 to 304), from 9" in said
 
 
 def with_pair(found: Opposed) -> Results:

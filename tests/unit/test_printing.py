@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tollmeter import notices
-from tollmeter.cli.printing import TableColumns, print_columns
+from tollmeter.cli.printing import TableColumns, first_of, print_columns
 
 LONG = "words " * 40
 ROWS = TableColumns(
@@ -63,3 +63,10 @@ def test_a_sentence_of_several_runs_is_told_once_where_that_is_asked_for() -> No
                 notices.notify(sentence)
         notices.notify("a")
     assert told == ["a", "b", "a"]
+
+
+def test_of_several_names_the_first_is_printed_and_the_rest_counted() -> None:
+    assert first_of(["a"], "row") == "a"
+    assert first_of(["a", "b"], "row") == "a and 1 more row"
+    assert first_of(("a", "b", "c"), "node") == "a and 2 more nodes"
+    assert first_of(("a", "b", "c")) == "a and 2 more"

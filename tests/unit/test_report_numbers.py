@@ -149,3 +149,9 @@ def test_a_ratio_has_no_more_digits_than_its_interval_bears_and_a_count_has_all(
     assert str(numbers.quantity(17522.8, "ratio", 17031.0, 18028.0)) == "17,500 × ±3 %"
     assert str(numbers.quantity(1374.0, "ratio", 1200.0, 1500.0)) == "1400 × ±13 %"
     assert str(numbers.quantity(17522.0, "fault", 17522.0, 17522.0)) == "17,522 faults ±0.0 %"
+
+
+def test_a_ratio_in_words_is_a_percentage_below_twice_as_much_and_a_multiple_from_there_on() -> None:
+    assert numbers.ratio_in_words(1.2, 1.1, 1.3, "as long") == "+20.0 % (+10.0 to +30.0 %)"
+    assert numbers.ratio_in_words(0.5, 0.4, 0.6, decimals=2) == "-50.00 % (-60.00 to -40.00 %)"
+    assert numbers.ratio_in_words(2.4, 2.0, 3.0, "as long") == "2.40 times as long (2.00 to 3.00)"

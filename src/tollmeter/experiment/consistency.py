@@ -387,8 +387,8 @@ def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits that overlap in time, each from the begin of its first sample to the end of its last. Reused visits
-    are not examined."""
+    """Returns visits that overlap in time, each from the begin of its first sample to the end of its last. Reused
+    visits are not examined."""
     if recorded.asked.reused:
         return
     known = timed.numbers["begin_ns"] > 0
@@ -581,7 +581,7 @@ def _doubled(some: TimedSamples) -> Broken:
 
 
 def _longer(some: TimedSamples) -> Broken:
-    """Yields the visits in which batches of 2n take hardly longer than batches of n, in undisturbed samples that did not
+    """Yields the visits in which batches of 2n take hardly longer than those of n, in undisturbed samples that did not
     wait: a CPU that is woken may have been idle. The sibling hyperthread may lengthen one batch and not the next; a
     page fault may map all pages that a batch touches."""
     taken = some.taken
@@ -634,7 +634,7 @@ OF_SAMPLES: Sequence[SampleRule] = (
 def _beside(some: TimedSamples) -> Numbers:
     """Returns for each visit: the least time between two samples outside of the batches and of the untimed iterations
     before them, and the time of the batches, in ns; whether enough samples were undisturbed; the ratio of a full
-    sample's extra time to that of its batches; the numbers of samples that were longer outside and inside the batches."""
+    sample's extra time to that of its batches; how many samples were longer outside, and how many inside them."""
     taken, plain = some.taken, some.numbers["is_plain"] > 0
     calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
     calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
@@ -655,7 +655,7 @@ def _beside(some: TimedSamples) -> Numbers:
 
 
 def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> Floats:
-    """Returns how much longer full samples are than half samples in the first of two times, as a ratio to the second."""
+    """Returns how much longer full samples are than half ones in the first of two times, as a ratio to the second."""
     least = [[taken.least(np.where(known & some, time, np.inf)) for some in (is_full, ~is_full)] for time in times]
     has_both: Mask = np.all(np.isfinite(least), axis=(0, 1))
     gap, timed = (full[has_both] - half[has_both] for full, half in least)

@@ -75,9 +75,9 @@ def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers
 
 
 def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
-    """Returns the properties of timed visits that need no samples. needs: cycles that an iteration of a point takes at least.
-    is_plain: whether a probe leaves out no time and waits for no companion, as on CPUs that wake slowly: what else a
-    sample is, is as long on one machine. is_alone: whether a worker waits for nothing; has_control: 2 if unknown."""
+    """Returns the properties of timed visits that need no samples. needs: least cycles of an iteration of each point.
+    is_plain: whether a probe leaves out no time and waits for no companion; all else in its samples then takes equally
+    long on one machine. is_alone: whether a worker waits for nothing; has_control: 2 if unknown."""
     places = table.timed
     described = [probes.get(point.probe) for point in table.of_points]
     of_points: dict[str, Iterable[int]] = {
