@@ -607,13 +607,28 @@ def counted_by_an_older_runtime(told: list[Stream]) -> None:
     counted(ladder=[[number, 300_000], [number // 4, 75_000]])(told)
 
 
+def faults_without_pause(told: list[Stream]) -> None:
+    """In twice the time from each sample to the next."""
+    samples, several = [*of("sample", visits(told)[5])], [*of("witness", visits(told)[5])]
+    for sample, later, witness in zip(samples, samples[1:], several, strict=False):
+        cycles = 2 * (later["at_ns"] - sample["at_ns"]) * witness["control_hz"] / 1e9
+        witness["minor_faults"] = round(cycles / 80)
+
+
+def in_steps_of(timer: str, resolution_ns: int) -> Plant:
+    def plant(told: list[Stream]) -> None:
+        in_machine(facts={"clocksource": timer})(told)
+        for record in (record for stream in told for record in of("clock", stream)):
+            record.update(resolution_ns=resolution_ns, cost_ns=1100)
+
+    return plant
+
+
 SOUND: dict[str, Plant] = {
     "a run that another process resumes": filtered_anew,
     "a count whose time is not stated": counted_by_an_older_runtime,
-    "a timer of 3.6 MHz": lambda told: [
-        in_machine(facts={"clocksource": "acpi_pm"})(told),
-        [record.update(resolution_ns=838, cost_ns=1100) for stream in told for record in of("clock", stream)],
-    ],
+    "an executable of 84 bytes": lambda told: next(of("build", told[0])).update(size_bytes=84),
+    "a timer of 3.6 MHz": in_steps_of("acpi_pm", 300),
     "samples of half the length": with_halves,
     "calls that a body makes now and then": with_calls_now_and_then,
     "a machine with pages of 64 KiB": in_large_pages,
@@ -697,7 +712,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             for record in of("witness", stream)
         ], "additions a cycle",
     ),
-    "a million page faults in a millisecond": (in_visit("witness", minor_faults=10**6), "faults and context switches"),
+    "page faults of 80 cycles": (faults_without_pause, "faults and context switches"),
     "a virtual clock of Linux": (
         lambda told: [record.update(kind="virtual") for record in of("clock", visits(told)[5])], "is one of hardware",
     ),
@@ -930,8 +945,11 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         "its code and data",
     ),
     "two points exchanged": (seeds_exchanged, "of the run's seed"),
-    "a timer of 3.6 MHz that makes steps of 20 ns": (
-        in_machine(facts={"clocksource": "acpi_pm"}), "of the timer that the system reads",
+    "a timer of 3.6 MHz that makes steps of 270 ns": (
+        in_steps_of("acpi_pm", 270), "of the timer that the system reads",
+    ),
+    "a timer of 1,000 Hz that makes steps of 900 us": (
+        in_steps_of("jiffies", 900_000), "of the timer that the system reads",
     ),
     "filters of system calls that vanish": (
         lambda told: [stream[0]["surroundings"].update(seccomp_filters=2 if place == 0 else 0)
@@ -939,7 +957,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         "filters of system calls does not fall",
     ),
     "a checksum of three letters": (in_build(sha256="xyz"), "64 digits"),
-    "an executable of 7 bytes": (in_build(size_bytes=7), "an ELF header"),
+    "an executable of 83 bytes": (in_build(size_bytes=83), "an ELF header"),
     "a vector kernel of another CPU, chosen": (in_visit("visit", chosen={"kernel": "neon"}), "executes neon"),
     "a control in some samples": (
         in_one("sample", lambda stream: "control" in next(of("sample", stream)),
@@ -1089,8 +1107,8 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
                       for record in of("witness", visits(told)[5])], "adds as much in a cycle",
     ),
-    "loops of a tenth in the middle of samples": (
-        lambda told: [record.update(width_between_hz=record["width_between_hz"] // 10)
+    "loops of a fifth in the middle of samples": (
+        lambda told: [record.update(width_between_hz=record["width_between_hz"] // 5)
                       for record in of("witness", visits(told)[5])], "a loop is as fast",
     ),
     "a wait without a switch": (
@@ -1110,6 +1128,22 @@ def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path,
     withheld = [visit for visit in opened(tmp_path, plant).outcomes if is_withheld(visit)]
     assert len(withheld) == 1 and expected in (withheld[0].reason or "")
     assert (withheld[0].reason or "").startswith("disturbed: "), "an honest run has such visits"
+
+
+@pytest.mark.parametrize(("disturbed", "contradictions"), [(0.04, 0), (0.06, 1)])
+def test_a_run_of_which_a_twentieth_is_disturbed_contradicts_itself(
+    tmp_path: Path, disturbed: float, contradictions: int
+) -> None:
+    """Planted in points of several visits, in one of each."""
+
+    def plant(told: list[Stream]) -> None:
+        made = [json.dumps([one[0][name] for name in ("probe", "abi", "parameters")]) for one in visits(told)]
+        points = [made.index(point) for point, several in Counter(made).items() if several > 3]
+        for place in points[: round(disturbed * len(made))]:
+            scaled(0.02, place)(told)
+
+    run = opened(tmp_path, plant).index.run
+    assert sum("as was requested" in sentence for sentence in run.contradictions) == contradictions
 
 
 @pytest.mark.parametrize(("broken", "status"), [(1, "ok"), (2, "unstable")])

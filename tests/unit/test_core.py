@@ -158,7 +158,7 @@ def test_a_width_that_earlier_runs_saw_counts_where_this_one_was_never_alone() -
 
 
 def test_the_core_of_many_visits_is_that_of_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_ENOUGH_VISITS", 30)
+    monkeypatch.setattr(known, "MANY_VISITS", 30)
     looked: list[int] = []
     whole = known.core_seen
     monkeypatch.setattr(known, "core_seen", lambda some: (looked.append(len(some)), whole(some))[1])

@@ -278,7 +278,7 @@ def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
 
 
 def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clocks, "MOST_READINGS", 60)
+    monkeypatch.setattr(clocks, "MANY_VISITS", 60)
     compared: list[int] = []
     ratio = clocks.hodges_lehmann_ratio
     monkeypatch.setattr(

@@ -14,7 +14,7 @@ import pytest
 
 from support.builders import CLOCK_HZ, outcome, quiet, row, sample
 from support.fake_catalog import MACHINE
-from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
+from tollmeter.experiment.runs_differ import Cost, EarlierRun, learned_sd, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
 from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State, machine_key
@@ -195,10 +195,10 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     chance, told, known = np.random.default_rng(seed), [], Learned()
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
-        seen = measured(median, 0.002, known.group_sd("any.probe", "cost"))
+        seen = measured(median, 0.002, learned_sd(known.runs_sd, "any.probe cost"))
         told.append(EarlierRun("h", remembered(results(seen)).rows))
         known = Learned(runs_sd=runs_sd(told, {}))
-    return known.group_sd("any.probe", "cost")
+    return learned_sd(known.runs_sd, "any.probe cost")
 
 
 @pytest.mark.parametrize("true_sd", [0.006, 0.02])

@@ -31,11 +31,10 @@ import resource, sys
 from pathlib import Path
 from tollmeter.library.derive import open_run
 from tollmeter.experiment import consistency, taken
-from tollmeter.judgement import convergence
 from tollmeter.model import samples
 from tollmeter.numbers import rows
 samples._MOST_IN_MEMORY = 0
-taken._AT_ONCE, rows._MOST_VISITS, convergence._SUMMED, consistency.MOST_FOR_STEPS = 128, 256, 128, 128
+taken._AT_ONCE, rows.MANY_VISITS, consistency.MANY_VISITS = 128, 256, 128
 results = open_run(Path(sys.argv[1]))
 print(len(results.outcomes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
 """
@@ -98,7 +97,7 @@ def test_points_that_are_derived_one_by_one_say_what_they_say_together(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = told(run)
-    monkeypatch.setattr(rows, "_MOST_VISITS", 1)
+    monkeypatch.setattr(rows, "MANY_VISITS", 1)
     assert told(run) == expected
 
 

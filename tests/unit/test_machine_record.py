@@ -97,11 +97,11 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     "a table of other nodes": (
         arranged(nodes=(MemoryNode(node=0, cpus="0-3", distances=(10, 20)),)), "the nearest of all nodes",
     ),
-    "a huge page of one page": (arranged(huge_page_bytes=4096), "holds pages"),
-    "a huge page of a larger page's table": (arranged(huge_page_bytes=512 << 20), "holds pages"),
+    "a huge page of eight pages": (arranged(huge_page_bytes=8 * 4096), "holds pages"),
+    "a huge page of a larger page's table": (arranged(huge_page_bytes=8 << 20), "holds pages"),
     "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "holds pages"),
     "more huge pages than memory": (arranged(hugetlb=(HugePages(bytes=1 << 30, pages=10**6),)), "reserved in memory"),
-    "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=100_000),)), "as fast as its kind"),
+    "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=650_000),)), "as fast as its kind"),
 }  # fmt: skip
 
 

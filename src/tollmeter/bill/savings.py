@@ -14,9 +14,8 @@ import msgspec
 from tollmeter.bill.calibration import FORKS
 from tollmeter.bill.crossings import SIZES, Crossings
 from tollmeter.bill.items import OF_32, READS, WRITES, Bill, label
-from tollmeter.model import Charge, Record
+from tollmeter.model import USUAL_PAGE_BYTES, Charge, Record
 
-PAGE = 4096
 _LEAST_SHARE = 0.01
 """Of the CPU time: a smaller saving is within what two runs differ by."""
 _SMALL = SIZES.index("below 4 KiB")
@@ -56,11 +55,12 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
         for verb, names in (("read", READS), ("write", WRITES))
     }
     before, by = sum(call.count for call in small), bill.calibration
-    after = sum(ceil(moved / PAGE) for moved in of_verb.values())
+    after = sum(ceil(moved / USUAL_PAGE_BYTES) for moved in of_verb.values())
     if before > after:
         toll, gone = by.boundary_ns(small) / before, before - after
         each = by.cost_ns(small) / before if any(call.ns for call in small) else toll
-        what = f"{' and '.join(verb for verb, moved in of_verb.items() if moved)} {PAGE >> 10} KiB at a time"
+        verbs = " and ".join(verb for verb, moved in of_verb.items() if moved)
+        what = f"{verbs} {USUAL_PAGE_BYTES >> 10} KiB at a time"
         text = f"({before:,} - {after:,}) x {each:.0f} ns, {toll:.0f} ns of it boundary"
         yield Saving(what, before, after, gone * each, gone * min(toll, each), text)
 

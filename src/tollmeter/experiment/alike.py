@@ -10,20 +10,21 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.batches import BATCHES
+from tollmeter.experiment.described import LEAST_USUAL, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Counts, Taken
 from tollmeter.experiment.timed_visits import Numbers, TimedVisits
 from tollmeter.experiment.visit_table import VisitTable, grouped, has_hardware_time, is_of_this_machine
 from tollmeter.model import Counted, Outcome, Samples
 
-LEAST_ALIKE, MOST_ALIKE = 3, 8
-"""Visits of a point, and of an ABI, that are compared with each other; and samples of one that is."""
 MOST_ODD = 0.1
 """Share of visits that are unlike the others: of more it is not known which are odd."""
-MOST_LIKE, MOST_BELOW = 30.0, 30.0
+MOST_LIKE = 30.0
 """Times the median of a run that a clock's resolution is, and a reading's cost, and the other way: each is the least of
-several. A core that wakes at 400 MHz of 4.7 GHz reads it in 11 times the time, and steps of 41 ns hide a reading."""
+several. A core that wakes at 400 MHz of 4.7 GHz reads it in 11 times the time, and another ABI may have no vDSO. As
+many readings in a row may lie in one step of 41 ns, and so take no time."""
 LEAST_TURN_CYCLES = 0.25
 """Of a loop that counts down: a core completes one addition a cycle of a chain, and some drop an addition of one."""
 EVIDENCE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns", "cpu_before",
@@ -60,7 +61,7 @@ def evidence_of(taken: Taken) -> Numbers:
 
 def unlike(recorded: Recorded, timed: TimedVisits) -> Places:
     numbers, table = timed.numbers, recorded.table
-    for group in grouped(np.flatnonzero(table.samples[timed.places] >= MOST_ALIKE), timed.points):
+    for group in grouped(np.flatnonzero(table.samples[timed.places] >= LEAST_USUAL), timed.points):
         yield from _of_point(group, timed)
     abis = dict[str, int]()
     of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)
@@ -75,7 +76,7 @@ def _of_point(group: Counts, timed: TimedVisits) -> Places:
     """Yields a visit whose samples all lack an event that every sample of the point's other visits has, or whose
     samples all have it far more often than any other sample. Few short visits that wait for a companion differ by
     chance, and are not judged."""
-    if len(group) <= LEAST_ALIKE:
+    if len(group) <= LEAST_VISITS:
         return
     for what, (_, has_all, has_no_more) in enumerate(MET):
         least, most = (timed.numbers[f"{end} {what}"][group] for end in ("least", "most"))
@@ -89,7 +90,7 @@ def _of_point(group: Counts, timed: TimedVisits) -> Places:
 def _of_abi(group: Counts, timed: TimedVisits, table: VisitTable) -> Places:
     """Returns visits whose kinds of evidence differ from those of most visits of their ABI. A probe with its own clock
     may lack evidence that is too fine for this clock, in all of its visits."""
-    if len(group) < MOST_ALIKE:
+    if len(group) < LEAST_USUAL:
         return
     probes = table.probes[timed.points[group]]
     for bit, has_it in product(range(len(EVIDENCE)), (False, True)):
@@ -109,7 +110,7 @@ def _clocks(recorded: Recorded) -> Places:
     for places in grouped(np.flatnonzero(table.is_here & (resolution > 0)), of_points):
         for values in (resolution[places], costs[places]):
             usual = np.median(values)
-            odd = (values > MOST_LIKE * usual) | (values * MOST_BELOW < usual)
+            odd = (values > MOST_LIKE * usual) | (values * MOST_LIKE < usual)
             if 0 < np.count_nonzero(odd) <= MOST_ODD * len(places):
                 odd &= np.isin(probes[places], probes[places[~odd]])
                 yield from ((place, "the steps of a clock, and a reading of it, are as long in all visits")
@@ -259,15 +260,15 @@ def _spent(recorded: Recorded) -> Places:
         if own_ns and len(visit.samples):
             columns = Samples.of(visit.samples)
             took_ns = sum(float(columns.column(name).sum()) for name in ("body_n", "body_2n"))
-            operations = visit.work.operations * ITERATIONS * float(columns.column("iterations").sum())
+            operations = visit.work.operations * BATCHES * float(columns.column("iterations").sum())
             if own_ns * operations > MOST_SPENT * (took_ns + 2 * len(visit.samples) * TICK_NS):
                 yield place, "an operation takes no more of a CPU's time than it lasts"
 
 
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}
 FIRST_COUNTED = "work is counted in a point's first visit"
-ITERATIONS, MOST_SPENT = 3, 2.0
-"""Of both batches of a sample, times n; and times what samples took, some of which are not recorded."""
+MOST_SPENT = 2.0
+"""Times what samples took, some of which are not recorded."""
 FIRST_STEPS = 256
 """Of a chase, whose pages are counted."""
 OF_ALIKE: Sequence[Callable[[Recorded], Places]] = (

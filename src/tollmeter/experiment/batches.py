@@ -8,22 +8,26 @@ disagree by more than their noise, the difference is used."""
 
 from __future__ import annotations
 
-from math import ceil, log2, sqrt
+from math import ceil, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import middle_of
+from tollmeter.maths.distributions import NORMAL_QUARTILE
 
 Array = NDArray[np.float64]
 
+BATCHES = 3
+"""Iterations of both batches of a sample, n and 2n, as a multiple of n."""
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
 """What a call, a reading of the clock and a loop's beginning may take beyond the clock's own cost; and with a gate."""
 _PROVEN = 4.0
 _PARTED = 0.005
-_LEAST = 8
-_OF_MEDIAN = 1.2533 * 1.4826
+LEAST_SAMPLES = 8
+"""Samples of a point, below which neither what a batch pays once nor whether its cost is linear is estimated."""
+_OF_MEDIAN = sqrt(pi / 2) / NORMAL_QUARTILE
 """Standard error of a median, from the median absolute deviation, both as for a normal distribution."""
 
 
@@ -42,7 +46,7 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
 
     The estimate is shrunk towards the expected value by its own noise; an estimate that clearly differs is not shrunk.
     Fewer than eight samples give no estimate, unless twice the work takes no longer."""
-    if len(times) < _LEAST:
+    if len(times) < LEAST_SAMPLES:
         longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
         return Paid(expected_ns if longer else None)
     paid = 2 * times[:, 0] - times[:, 1]
@@ -87,11 +91,9 @@ def with_error(sample: Array) -> tuple[float, float]:
 # where samples of half the length show that it is a share, which grows with n, and not a time, which stays. Where
 # processes wait for each other, the first iteration of a batch may be free: the CPU of the other one is still awake.
 
-LEAST_SAMPLES = 8
 _EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
 """By how much an exponent may differ from 1; and where processes wait for each other, since a CPU that waits longer
 sleeps more deeply."""
-_ERRORS = 4.0
 _LEAST_OF_LENGTH = 4
 _SHORT = 0.75
 _SURE = 2.0
@@ -112,7 +114,7 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
     off, free = (_WAITING_OFF, 1 / (2 * middle_of(iterations))) if waits else (_EXPONENT_OFF, 0.0)
     bound = free - share_of(1 + off) if share < 0 else share_of(1 - off)
     is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
-    if is_small or abs(share) <= _ERRORS * error or not _visits_agree(shares, visits, share / 2):
+    if is_small or abs(share) <= _PROVEN * error or not _visits_agree(shares, visits, share / 2):
         return None
     if share > 0 and not _grows(shares, iterations, visits):
         return None

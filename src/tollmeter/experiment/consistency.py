@@ -18,12 +18,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
-from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
+from tollmeter.experiment.alike import MOST_LIKE, OF_ALIKE, evidence_of, unlike
+from tollmeter.experiment.described import (
+    HAS_CONTROL,
+    LEAST_USUAL,
+    OF_RUN_DESCRIBED,
+    OF_VISITS_DESCRIBED,
+    Places,
+    Recorded,
+)
 from tollmeter.experiment.evidence import TICK_NS
-from tollmeter.experiment.machine_record import X86
+from tollmeter.experiment.machine_record import MOST_OVER_NAMED, X86
 from tollmeter.experiment.run_record import (
     FASTEST_CORE_HZ,
+    MARGIN,
     OF_VISITS_ASKED,
     SLACK_S,
     SLEWED,
@@ -45,7 +53,7 @@ from tollmeter.experiment.sampled import (
     lengths_of,
     spaced,
 )
-from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, chunks
+from tollmeter.experiment.taken import MANY_VISITS, Counts, Floats, Mask, Taken
 from tollmeter.experiment.timed_visits import (
     NO_GAP,
     Broken,
@@ -62,51 +70,35 @@ from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
 STATUS, DISTURBED = "infrastructure", "unstable"
 """Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
-LEAST_READING_CYCLES, MOST_READINGS = 10, 64
-"""Of a clock; and how many of them in a row may lie in one of its steps, and so take no time."""
+LEAST_READING_CYCLES = 10
+"""Of a clock, and of a system call."""
 TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Of timers whose rate is fixed: 3.579545 MHz, and at most 1,000 ticks a second."""
 MOST_STEPS = 10
 """Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
 MOST_BOOST = 1.5
 """Of CPUs of one kind, times the fastest rate of a whole run that the rate before it may be."""
-LEAST_BURSTS = 8
-"""Visits whose rates are known, before the rate before the run is held against theirs."""
-MOST_READING = 30.0
-"""Times a reading of the clock before the run that one in it takes, and the other way: before it the core is at its
-lowest frequency, and another ABI may have no vDSO."""
-MOST_OVER_REPORTED = 6.0
-"""Times the frequency that the system reports the core's rate is, or a part of it: some report what was asked of it."""
-SHARES = 8
-"""In which those numbers are sorted: a copy of all of a run of 1 GB takes 18 MB."""
-MOST_FOR_STEPS = 4096
-"""Visits by whose times the steps of their clock are known."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
-LEAST_LONGER, LEAST_SHORT, MOST_SHORT = 0.6, 2, 5
-"""Times a batch of n takes one of 2n: half, where they are exchanged; such samples of a visit, and of how many one."""
 ROUNDED_NS = 2
 """By so much two times of one number of steps differ."""
 MOST_PER_CYCLE = 16
 """Instructions: twice as many as any core completes in a cycle."""
-MARGIN = 1.15
 MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
 MOST_APART_USUALLY = 1.2
-"""The same of loops of one kind, in the median of a run."""
+"""The same of loops of one kind, in the median of a run; and times its longer batches that a sample lasts longer: 1.04,
+with what runs before them untimed."""
 MOST_APART_ONCE = 4.0
 """The same in one visit: 1.7 in 15,000 visits beside neighbours."""
-PACE = 0.8, 1.25
-"""By how much a sample lasts longer whose batches are longer by one, in the median of a run: 1.04, with what runs
-before them untimed."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
 """Of a page fault or a context switch."""
-LEAST_BURSTS_NS, LEAST_THREE_NS = 10_000, 15_000
-"""Between two samples: two loops of 10 us run there, or three. A process whose first loop ran on a contended core has
-sized them there, and on an uncontended one they take half as long."""
+LEAST_LOOP_NS = 5_000
+"""Of a loop of 10 us, of which two or three run between two samples. A process whose first loop ran on a contended core
+has sized them there, and on an uncontended one they take half as long."""
 WARMED = 1 / 8
 """Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
@@ -118,7 +110,7 @@ MOST_FASTER = 64
 """Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
 near."""
 LEAST_BROKEN, MOST_SOUND = 2, 3
-"""Visits of a point that break a rule, and of how many one, where none of them counts."""
+"""Visits of a point that break a rule, and of how many one, where none of them counts; so of a visit's samples."""
 LEAST_ANEW = 4
 """Samples of a visit that a contended core disturbed, before it waits."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
@@ -144,7 +136,8 @@ TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, SAME_LOOP, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
-MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
+DISTURBED_SHARE = 0.05
+"""Of the visits of a run: ten times as many as a neighbour disturbs."""
 
 
 class Checked(NamedTuple):
@@ -177,7 +170,7 @@ def checked(recorded: Recorded) -> Checked:
         _withheld(visit, withheld[place]) if place in withheld and visit.status == "ok" else visit
         for place, visit in enumerate(recorded.outcomes)
     )
-    few = max(MOST_DISTURBED, DISTURBED_SHARE * len(recorded.outcomes))
+    few = DISTURBED_SHARE * len(recorded.outcomes)
     named = ((why, count) for why, count in counts.items() if why not in OF_RATES or count > few)
     of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in named)
     return Checked(outcomes, tuple(dict.fromkeys(chain(of_all, of_some))))
@@ -212,16 +205,16 @@ def _clock(recorded: Recorded) -> Iterator[str]:
             yield why
         if 0 < clock.resolution_ns < TIMER_STEPS_NS.get(recorded.machine.facts.get("clocksource", ""), 0.0):
             yield "a clock has the steps of the timer that the system reads"
-    if rate is None and len(table.timed) >= LEAST_BURSTS and (table.rates[table.timed] > 0).all():
+    if rate is None and len(table.timed) >= LEAST_USUAL and (table.rates[table.timed] > 0).all():
         yield "the core's rate is measured before the run where it is in it"
     rates = table.rates[table.is_timed]
-    if clock and clock.kind == "hardware" and len(rates) >= LEAST_BURSTS:
+    if clock and clock.kind == "hardware" and len(rates) >= LEAST_USUAL:
         usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
-        if not usual <= MOST_READING * max(clock.cost_ns, clock.resolution_ns) <= MOST_READING**2 * usual:
+        if not usual <= MOST_LIKE * max(clock.cost_ns, clock.resolution_ns) <= MOST_LIKE**2 * usual:
             yield "a reading of the clock takes as long before the run as in it"
     if (
         rate
-        and np.count_nonzero(rates) >= LEAST_BURSTS
+        and np.count_nonzero(rates) >= LEAST_USUAL
         and rate > MOST_BOOST * rates.max()
         and not _is_translated(recorded.machine)
         and _is_of_one_kind(recorded.machine)
@@ -232,7 +225,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if clock.resolution_ns <= 0:
         return HAS_STEPS
-    if (clock.cost_ns + clock.resolution_ns / MOST_READINGS) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
+    if (clock.cost_ns + clock.resolution_ns / MOST_LIKE) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
         return TAKES_CYCLES
     return None
 
@@ -261,18 +254,18 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
             yield why
     plain = numbers["is_plain"] > 0
     pace = numbers["pace"][plain & np.isfinite(numbers["pace"])]
-    if len(pace) >= LEAST_BURSTS and not PACE[0] <= np.median(pace) <= PACE[1]:
+    if len(pace) >= LEAST_USUAL and not 1 / MOST_APART_USUALLY <= np.median(pace) <= MOST_APART_USUALLY:
         yield "a sample with longer batches lasts as much longer as they do"
     if _is_over_quota(recorded, timed):
         yield "a run has no more of a CPU's time than its quota"
 
 
 LOOPS = (
-    ("control_hz", "rate", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
-    ("between_hz", "width_hz", LEAST_BURSTS, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
-    ("width_hz", "rate", LEAST_BURSTS, LEAST_WIDTH, MOST_PER_CYCLE,
+    ("control_hz", "rate", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("between_hz", "width_hz", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("width_hz", "rate", LEAST_USUAL, LEAST_WIDTH, MOST_PER_CYCLE,
      f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"),
-    ("named_hz", "rate", 1, 1 / MOST_OVER_REPORTED, MOST_OVER_REPORTED,
+    ("named_hz", "rate", 1, 1 / MOST_OVER_NAMED, MOST_OVER_NAMED,
      "a core is about as fast as the frequency that the system reports"),
 )  # fmt: skip
 """Of visits, how many of which the rates of two loops are known at least, and how often the first is the second."""
@@ -294,7 +287,7 @@ def _clocked(recorded: Recorded) -> Places:
     rates = np.where(table.rates > 0, table.rates, recorded.machine.core_clock_hz or 0.0)
     at_most = np.where(rates > 0, rates, FASTEST_CORE_HZ)
     has_steps = table.resolution_ns > 0
-    is_quick = (table.cost_ns + table.resolution_ns / MOST_READINGS) * at_most < LEAST_READING_CYCLES * 1e9
+    is_quick = (table.cost_ns + table.resolution_ns / MOST_LIKE) * at_most < LEAST_READING_CYCLES * 1e9
     for odd, why in (
         (is_untimed, "samples are timed by a clock, and Linux's is one of hardware"),
         ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
@@ -380,7 +373,7 @@ def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
     """Returns a visit with a control loop that no other of the run comes near: a neighbour only makes loops longer."""
     known = np.flatnonzero(timed.numbers["clock_ns"] <= LONGEST_READING_NS)
     fastest = np.maximum(timed.numbers["rate"], timed.numbers["control_hz"])[known]
-    if len(known) >= LEAST_BURSTS and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
+    if len(known) >= LEAST_USUAL and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
         others, most = np.sort(fastest)[-2:]
         if most > MOST_BOOST * others > 0:
             yield int(timed.places[known[np.argmax(fastest)]]), OUTRUNS
@@ -439,7 +432,7 @@ def _within(some: TimedSamples) -> Broken:
     events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(stated["cpus"])
     rate = taken.spread(np.where(stated["rate"] > 0, stated["rate"], FASTEST_CORE_HZ))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
-    least = np.where(taken.column("width_between_hz") > 0, LEAST_THREE_NS, LEAST_BURSTS_NS)
+    least = np.where(taken.column("width_between_hz") > 0, 3 * LEAST_LOOP_NS, 2 * LEAST_LOOP_NS)
     known = (gap != NO_GAP) & (some.at_ns > 0)
     slept, waited = (taken.sum(taken.column(name)) for name in ("voluntary", "delay_ns"))
     preempted = np.array(taken.column("involuntary"))
@@ -498,7 +491,7 @@ def _controlled(some: TimedSamples) -> Broken:
 
 def _begun(some: TimedSamples) -> Broken:
     first, stated = some.at_ns[some.taken.starts[:-1]], some.numbers
-    loop_ns = np.where(stated["rate"] > 0, np.maximum(LEAST_BURSTS_NS - stated["clock_ns"], 0), 0)
+    loop_ns = np.where(stated["rate"] > 0, np.maximum(2 * LEAST_LOOP_NS - stated["clock_ns"], 0), 0)
     is_late = (first > 0) & (stated["began_ns"] > 0) & (first - loop_ns < stated["began_ns"])
     yield "a visit begins, and its control loop runs, before its first sample", is_late
 
@@ -532,7 +525,7 @@ def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
     table, steps = recorded.table, np.full(len(places), inf)
     coarse = (table.resolution_ns > MOST_STEPS * table.cost_ns)[places]
     for group in (coarse, ~coarse):
-        some = next(chunks(places[group].tolist(), MOST_FOR_STEPS), ())
+        some = places[group][:MANY_VISITS].tolist()
         taken = Taken([recorded.outcomes[place].samples for place in some])
         apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))
         steps[group] = np.min(apart, initial=inf, where=apart > ROUNDED_NS)
@@ -585,11 +578,11 @@ def _longer(some: TimedSamples) -> Broken:
     wait: a CPU that is woken may have been idle. The sibling hyperthread may lengthen one batch and not the next; a
     page fault may map all pages that a batch touches."""
     taken = some.taken
-    short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
+    short = 2 * taken.column("body_2n") < MARGIN * taken.column("body_n")
     calm = np.array(short)
     for name in ("delay_ns", *_EVENTS, "steal_ticks") if short.any() else ():
         calm &= taken.column(name) <= 0
-    yield TAKES_LONGER, (taken.of_visits(calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
+    yield TAKES_LONGER, (taken.of_visits(calm) >= LEAST_BROKEN) & (taken.of_visits(short) * MOST_SOUND > taken.counts)
 
 
 def _rates(some: TimedSamples) -> Broken:
@@ -676,7 +669,7 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
     calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
-    if np.count_nonzero(plain) >= LEAST_BURSTS:
+    if np.count_nonzero(plain) >= LEAST_USUAL:
         most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * max(0.0, float(np.median(rest[plain])))
         odd = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
@@ -773,10 +766,9 @@ class _Chance:
 
 
 def _equal(keys: Keys) -> Keys:
-    """Numbers that are there more than once. A share of them is looked at at a time."""
-    share = keys.view(np.uint8)[:: keys.itemsize] % SHARES
-    ordered = (np.sort(keys[share == at]) for at in range(SHARES))
-    return np.concatenate([some[1:][some[1:] == some[:-1]] for some in ordered])
+    """Returns the numbers that are there more than once."""
+    ordered = np.sort(keys)
+    return np.asarray(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _successive(values: NDArray[T]) -> list[NDArray[T]]:
@@ -791,4 +783,4 @@ def _joined(several: Sequence[Sequence[Floats]]) -> list[Floats]:
 Keys = NDArray[np.uint64]
 T = TypeVar("T", bound=np.generic)
 _RATES = ("control_hz", "width_hz", "width_between_hz")
-_MIX = np.random.default_rng(1).integers(1, 2**63, (3, LEAST_EQUAL), dtype=np.uint64) | np.uint64(1)
+_MIX = np.random.default_rng(1).integers(1, 2**63, (len(_RATES), LEAST_EQUAL), dtype=np.uint64) | np.uint64(1)

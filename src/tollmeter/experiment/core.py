@@ -16,11 +16,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.precision import Array, Estimate, Scatter, hodges_lehmann, log_half_width, shamos_sd
-from tollmeter.experiment.taken import Floats, Mask, Taken, chunks, ranked
+from tollmeter.experiment.precision import (
+    LEAST_VISITS,
+    Array,
+    Estimate,
+    Scatter,
+    hodges_lehmann,
+    log_half_width,
+    shamos_sd,
+)
+from tollmeter.experiment.taken import MANY_VISITS, Floats, Mask, Taken, chunks, ranked
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Outcome, StateName
 
-_LEAST_VISITS, _LEAST_SD, _STEADY = 3, 0.0002, 0.002
+_LEAST_SD, _STEADY = 0.0002, 0.002
 _LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
 _REACHED = 0.9
 _STEPPED = 0.98
@@ -87,7 +96,7 @@ def clock_evidence(costs_ns: Sequence[float] | Array, clocks_hz: Sequence[float]
     core cycles, below 0 for one that does not, 0 if the clock was too steady to show it. costs_ns: one a visit,
     positive; 0 for fewer than three."""
     costs, clocks = np.asarray(costs_ns), np.asarray(clocks_hz)
-    if len(costs) < _LEAST_VISITS or costs.min() <= 0 or clocks.min() <= 0:
+    if len(costs) < LEAST_VISITS or costs.min() <= 0 or clocks.min() <= 0:
         return 0.0
     cost, clock = np.log(costs), np.log(clocks)
     if clock.std() < _STEADY:
@@ -139,7 +148,6 @@ WHOLE_FROM = 0.95
 """Share of the full width. A neighbour that takes less is not distinguished from a burst that was cut short."""
 _HEAP = 0.03
 _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
-_STRETCH = 1 << 16
 _LOOKS = 3
 """At the core of each sample, at most."""
 _NAMES = np.array(["unknown", "contended", "uncontended"], object)
@@ -208,8 +216,8 @@ def highest_mode(readings: Floats) -> float | None:
     ordered = readings
     ordered.sort()
     least = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
-    for begin in reversed(range(0, len(ordered), _STRETCH)):
-        some = ordered[begin : begin + _STRETCH]
+    for begin in reversed(range(0, len(ordered), MANY_VISITS)):
+        some = ordered[begin : begin + MANY_VISITS]
         ends = np.searchsorted(ordered, some * (1 + _HEAP), side="right")
         starts = np.flatnonzero(ends - np.arange(begin, begin + len(some)) >= least)
         if len(starts):
@@ -282,7 +290,6 @@ Look = tuple[float, float]
 
 LEAST_SLICES = 4
 _MOST_OF_WHOLE, _LEAST_OF_CONTENDED = 0.2, 0.8
-_SURE = 1.96
 _STATES: tuple[StateName, ...] = ("uncontended", "contended")
 
 
@@ -342,4 +349,4 @@ def within(hits: Sequence[Mapping[str, int]], function: str) -> float | None:
         (slice_hits.get(function, 0) - share * whole) ** 2 for slice_hits, whole in zip(hits, wholes, strict=True)
     )
     between = residuals * count / (count - 1) / every**2
-    return 100 * _SURE * sqrt(max(between, share * (1 - share) / every))
+    return 100 * NORMAL * sqrt(max(between, share * (1 - share) / every))

@@ -49,8 +49,10 @@ LEAST_ELF_BYTES = 52 + 32
 SEEDED = "a layout is of the run's seed"
 MOST_UNDER_WAY = 2
 """Visits: one that is timed, and one that is set up beside it."""
-MOST_LAYOUTS, LEAST_SEEDED = 4096, 8
-"""Of a point, whose seeds are made anew; and visits of which one has such a seed, or none of the run has."""
+LEAST_USUAL = 8
+"""Visits, or samples of one, from which on it is known what is usual among them."""
+MOST_LAYOUTS = 4096
+"""Of a point, whose seeds are made anew."""
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
     ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
@@ -412,10 +414,10 @@ def _seeded(recorded: Recorded) -> Places:
             layout = next((one for one in tried if one is not None), None)
             odd += [place] * (layout is None)
             used[visit.point].append((layout or 0, place))
-            if len(odd) == number == LEAST_SEEDED:
+            if len(odd) == number == LEAST_USUAL:
                 break
         curve = _curve(recorded.outcomes[places[0]].point)
-        if len(odd) in (len(places), LEAST_SEEDED) and len(odd) == number:
+        if len(odd) in (len(places), LEAST_USUAL) and len(odd) == number:
             foreign[curve] += places
         else:
             own.add(curve)
@@ -444,7 +446,7 @@ def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
     for place in places:
         of_cpus[recorded.outcomes[place].cpus].append(place)
     for cpus, several in of_cpus.items():
-        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_SEEDED)}
+        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_USUAL)}
         yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in made)
 
 

@@ -9,18 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
-from tollmeter.model import Cache, Machine
+from tollmeter.model import USUAL_PAGE_BYTES, Cache, Machine
 from tollmeter.model.topology import Topology, numbers
 
 X86 = ("x86_64", "i386", "i486", "i586", "i686")
-X86_PAGE = 4096
 ANY_WAY = 0xFFFF
 """Ways, in Linux's words, of a cache that is fully associative."""
 LOCAL_DISTANCE = 10
 """Of memory nodes, in Linux's words."""
 MOST_OVER_NAMED = 6.0
-"""Times the highest frequency that the system names is the core's rate: acpi-cpufreq names 1.0 GHz of a core that
-reaches 3.9 by its turbo."""
+"""Times a frequency that the system names, the highest or the present one, that the core's rate is: acpi-cpufreq names
+1.0 GHz of a core that reaches 3.9 by its turbo. Of the present one also a part: some systems name what was asked."""
 LEAST_OF_HUGE, ENTRY_BYTES = 16, 4
 """Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most: 4 on i686
 without PAE."""
@@ -117,7 +116,7 @@ def _is_shared_further_in(machine: Machine) -> bool:
 
 def _page_is_odd(machine: Machine) -> bool:
     page = machine.page_bytes
-    is_other = machine.architecture.startswith(X86) and page != X86_PAGE
+    is_other = machine.architecture.startswith(X86) and page != USUAL_PAGE_BYTES
     return is_other or not _is_power(page)
 
 

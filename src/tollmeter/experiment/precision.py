@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
-from tollmeter.maths.distributions import NORMAL, digamma, student_reach, trigamma
+from tollmeter.maths.distributions import (
+    EFFICIENCY_OF_MIDDLE,
+    NORMAL,
+    NORMAL_DISTANCE,
+    digamma,
+    student_reach,
+    trigamma,
+)
 from tollmeter.model import Record
 
 Array = NDArray[np.float64]
@@ -80,15 +87,9 @@ class Scatter(Record, frozen=True):
     layouts: float = LEAST_SHARED
 
 
-_MOST_SORTED = 256
-"""Values of a median: of more, to part them at it takes less time than to sort them."""
-
-
 def middle_of(values: Array) -> float:
     """Median of a small array, in a twentieth of numpy's time: a run computes thousands."""
-    places = (values.size - 1) // 2, values.size // 2
-    few = values.size <= _MOST_SORTED
-    ordered = np.sort(values, axis=None) if few else np.partition(values, places, axis=None)
+    ordered = np.sort(values, axis=None)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
@@ -140,9 +141,9 @@ def shamos_sd(values: Sequence[float] | Array) -> float:
     if len(array) < 2:
         return 0.0
     if len(array) > MOST_PAIRED:
-        return middle_of_pairs(array, -1, 1) / 0.9539
+        return middle_of_pairs(array, -1, 1) / NORMAL_DISTANCE
     first, second = _pairs(len(array), 1)
-    return middle_of(np.abs(array[first] - array[second])) / 0.9539
+    return middle_of(np.abs(array[first] - array[second])) / NORMAL_DISTANCE
 
 
 def estimate(
@@ -168,7 +169,7 @@ def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
     own_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
     spread, freedom = shrink_sd(own_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
     middle, reach = hodges_lehmann(logs), student_reach(freedom)
-    half = sqrt(reach**2 * spread**2 / (0.955 * len(logs)) + (NORMAL * USUAL_RUNS_SD) ** 2)
+    half = sqrt(reach**2 * spread**2 / (EFFICIENCY_OF_MIDDLE * len(logs)) + (NORMAL * USUAL_RUNS_SD) ** 2)
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
 
 
@@ -181,7 +182,7 @@ def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: f
     """The part of a half-width that shrinks with more visits, and its degrees of freedom."""
     own = between_visits(values, layouts, scatter.layouts)
     spread, freedom = shrink_sd(*own, visits_sd, scatter.freedom)
-    return student_reach(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts)), freedom
+    return student_reach(freedom) * spread / sqrt(EFFICIENCY_OF_MIDDLE * effective(layouts, scatter.layouts)), freedom
 
 
 def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tuple[float, float]:

@@ -39,6 +39,8 @@ WIDTHS = 0.5, 16.0
 MOST_DEVIATION = 10.0
 """Of the logarithm of a row between runs."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
+MARGIN = 1.15
+"""Times the rate of a core that is known: its clock may move between a control loop and a sample."""
 MOST_CAPACITY = 1024
 """Of a core for Linux's scheduler."""
 MOST_KHZ = 20_000_000

@@ -18,6 +18,8 @@ from math import log, sqrt
 from statistics import median
 from typing import NamedTuple
 
+from tollmeter.maths.distributions import NORMAL_DISTANCE
+
 USUAL_RUNS_SD = 0.01
 """Of a probe that is not below, and of rows whose data exceed the private caches."""
 USUAL: dict[str, float] = {
@@ -41,8 +43,6 @@ _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
 SHARED = " shared"
-_METRIC, _STATE = 4, 5
-"""Which word of a row's name it is."""
 _OF_STATE = {"all": " over-all", "contended": " contended"}
 """Rows in these states are groups of their own: by how much a busy sibling slows a core differs from run to run."""
 USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
@@ -52,8 +52,6 @@ _MOSTLY = 0.5
 USUAL_SHARED = 0.3
 """Of data in a cache that other guests use too: two runs of a quiet guest differ by 43 % (decision 10)."""
 _SIZE = re.compile(r" size=(\d+)")
-_NORMAL_DISTANCE = 0.9539
-"""Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 
 
 class Cost(NamedTuple):
@@ -89,12 +87,18 @@ def size_in_name(name: str) -> int:
     return int(size[1]) if size else 0
 
 
+def name_words(name: str) -> list[str]:
+    """Returns the probe, revision, ABI, target, metric and state in a row's name, which `row_name` gives; empty words
+    for those that a name of an older run lacks."""
+    return [*name.split(" "), *[""] * 5][:6]
+
+
 def group_of(name: str, private_bytes: int) -> str:
     """Returns the group of rows with common between-run variance. name: as `row_name` gives it. private_bytes: bytes
     that certainly fit into private caches, or 0."""
-    words, is_shared = name.split(" "), 0 < private_bytes < size_in_name(name)
-    state = _OF_STATE.get(words[_STATE], "") if len(words) > _STATE else ""
-    return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + state + (SHARED if is_shared else "")
+    probe, _, _, _, metric, state = name_words(name)
+    is_shared = 0 < private_bytes < size_in_name(name)
+    return " ".join(filter(None, (probe, metric))) + _OF_STATE.get(state, "") + (SHARED if is_shared else "")
 
 
 def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0) -> float:
@@ -180,7 +184,7 @@ def _mean_square(distances: Sequence[float]) -> float:
 
 def _median_square(distances: Sequence[float]) -> float:
     """Returns the variance of values, from the median distance of their pairs."""
-    return (median(map(abs, distances)) / _NORMAL_DISTANCE) ** 2
+    return (median(map(abs, distances)) / NORMAL_DISTANCE) ** 2
 
 
 def _shrunk(variance: float, freedom: float, usual_sd: float, worth: float) -> float:

@@ -17,9 +17,10 @@ HALVED_IN, LEAST_OF_HALF = 4, 3
 """One pair of samples in so many has half of the iterations, or a third at least, since a body has whole turns."""
 LEAST_READINGS = 2000
 """Of the clock, which the shorter batch is as long as at least."""
-LEAST_LONG, MOST_LONG, LEAST_ITERATIONS = 1 / 8, 8.0, 8
-"""Times the requested length of a batch, of so many iterations: a batch is calibrated anew under a quarter and over
-four times, and a neighbour comes and goes meanwhile."""
+MOST_LONG, LEAST_ITERATIONS = 8.0, 8
+"""Times the requested length of a batch, of so many iterations, that it is, or a part of it: a batch is calibrated anew
+under a quarter and over four times, and a neighbour comes and goes meanwhile. So is the longest batch beside the count
+of its work, times one in a sample: six were seen beside neighbours."""
 MOST_SAMPLES = 2
 """Times those requested."""
 LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
@@ -30,9 +31,6 @@ LEAST_SPACED = 6
 USUALLY_WHOLE = 0.9
 """Share of a run's visits whose core adds no more than an uncontended one."""
 SAME_LENGTHS = "a sample has the iterations of the first, or half as its number says"
-MOST_COUNTED = 8.0
-"""Times the longest batch beside the count that one in a sample takes, or a part of it: six were seen beside
-neighbours."""
 AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
 AS_BEFORE = "a visit has the iterations of its point's visit before"
 AS_LONG = "a batch is about as long as was requested"
@@ -85,7 +83,7 @@ def as_long(some: TimedSamples) -> Broken:
         least = np.fmin.reduceat(np.where(is_full, times, np.nan), first)
         can_halve = taken.of_visits(length < taken.spread(length[first])) > 0
         # A control may have the iterations of a body that takes far longer.
-        is_short = (most < LEAST_LONG * asked) & (name == "body_n")
+        is_short = (MOST_LONG * most < asked) & (name == "body_n")
         odd |= (length[first] >= LEAST_ITERATIONS) & (is_short | (can_halve & (least > MOST_LONG * most_asked)))
     yield AS_LONG, odd & (asked > 0)
 
@@ -122,7 +120,7 @@ def as_counted(recorded: Recorded, timed: TimedVisits) -> Places:
     for place, counts, number in _with_ladder(recorded, timed):
         if min(counts.ladder[0]) > 0 and len(counts.ladder[0]) > 1 and number["each_ns"] > 0:
             ladder = 2 * min(counts.ladder[0][1:]) / counts.ladder[0][0]
-            if not number["each_ns"] <= MOST_COUNTED * ladder <= MOST_COUNTED**2 * number["each_ns"]:
+            if not number["each_ns"] <= MOST_LONG * ladder <= MOST_LONG**2 * number["each_ns"]:
                 yield place, AS_COUNTED
 
 

@@ -11,13 +11,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import companions
 from tollmeter.model import Outcome
-
-LEAST_UNIFORM = 3
-"""Visits of a group, of which most agree."""
-
 
 ALIKE: Mapping[str, Callable[[Outcome], Hashable]] = {
     "pinning and number of CPUs": lambda visit: (visit.pinned, len(visit.cpus)),
@@ -47,7 +44,7 @@ def uniform(recorded: Recorded, sessions: Counts) -> Places:
         visit = table.firsts[kind]
         groups[session, visit.point].append((visit, session, kind, int(counts[one])))
     for group in groups.values():
-        for session, kind, says in _odd(group) if sum(count for *_, count in group) >= LEAST_UNIFORM else ():
+        for session, kind, says in _odd(group) if sum(count for *_, count in group) >= LEAST_VISITS else ():
             odd = np.flatnonzero((table.kinds == kind) & (sessions == session))
             yield from ((place, says) for place in odd.tolist())
 

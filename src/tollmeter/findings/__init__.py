@@ -35,6 +35,10 @@ from tollmeter.numbers.meanings import native, with_meaning
 Rule = Callable[[Results], Iterator[Finding]]
 RULES: dict[str, Rule] = {}
 _GRAVEST_FIRST = ("error", "warning", "note")
+LEAST_LOST = 0.001
+"""Share of the time, lost to other work than the measured, from which it is worth a remedy."""
+MOST_NAMED = 5
+"""CPUs, pairs or sentences that one finding names: a screen shows them."""
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",

@@ -9,9 +9,10 @@ import numpy as np
 
 from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
-from tollmeter.model import Evidence, Outcome, Results, Setting
+from tollmeter.model import PRECISION, Evidence, Outcome, Results, Setting
 from tollmeter.model.topology import kind_of
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
@@ -32,10 +33,9 @@ BOOST = (
 LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
 """A crystal is off by 0.01 % at most, and one visit's ratio was off by up to 0.6 % on busy machines. A run of 5 s may
 have one visit or two."""
-LEAST_SCATTER, LEAST_RATES = 0.03, 20
-LEAST_DRIFT, LEAST_OF_THIRD = 0.03, 8
-MOST_READINGS = 1 << 14
-"""The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise."""
+LEAST_RATES, LEAST_OF_THIRD = 20, 8
+"""Readings of the core's rate, and those of a third of a run, by which it scatters or drifts by more than the precision
+that is wanted of a row."""
 EXPENSIVE_TRAP = 2.0
 LEAST_OF_MAXIMUM = 0.8
 
@@ -111,7 +111,7 @@ def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
         return
     lower, middle, upper = np.percentile(rates, [25, 50, 75])
     spread = float((upper - lower) / middle)
-    if spread > LEAST_SCATTER:
+    if spread > PRECISION:
         evidence = [
             ratio_evidence("middle half of the control loop's rates", spread),
             Evidence(what="median rate of dependent additions", value=float(middle), unit="op/s"),
@@ -133,12 +133,13 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
     The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
     visits = sorted(native_outcomes(results.outcomes), key=lambda outcome: outcome.visit)
     rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
-    rates = rates[:: len(rates) // MOST_READINGS + 1]
+    # The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise.
+    rates = rates[:: len(rates) // MANY_VISITS + 1]
     third = len(rates) // 3
     if third < LEAST_OF_THIRD:
         return
     times = hodges_lehmann_ratio(rates[:third], rates[-third:])
-    if times.high < 1 - LEAST_DRIFT or times.low > 1 + LEAST_DRIFT:
+    if times.high < 1 - PRECISION or times.low > 1 + PRECISION:
         off, direction = in_percent(abs(times.value - 1), 1), "faster" if times.value > 1 else "slower"
         yield FindingText(
             f"the core ran {off} {direction} at the end of the run than at its beginning",

@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from tollmeter.findings import FindingText, own_rows, ratio_evidence, row_evidence, rule
+from tollmeter.findings import LEAST_LOST, MOST_NAMED, FindingText, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.judgement.unlike_cpus import CLOCK, UnlikeCpus, costs_of_loops, unlike_cpus
 from tollmeter.model import Evidence, Results, Row, Setting
 from tollmeter.model.topology import numbers
@@ -23,9 +23,9 @@ LEAST_AT_WAKE, LEAST_RAMP_NS = 0.85, 200_000
 LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
 """What idle states add to a wake-up: 1 us of a shallow state, 10 us to 30 us of a core whose caches were emptied, or of
 a guest, 100 us to 200 us of the deepest states of a package."""
-LEAST_HIDDEN, LONG_HIDDEN_NS = 0.001, 100_000
-"""A thousandth of the time, as detours of a busy loop (interference.py), or one gap as long as 100 batches of 1 us."""
-MOST_INTERRUPTS, MOST_ON_ISOLATED = 1000.0, 10.0
+LONG_HIDDEN_NS = 100_000
+"""One gap as long as 100 batches of 1 us, as an alternative to LEAST_LOST of the time."""
+MOST_INTERRUPTS, MOST_ON_ISOLATED = LEAST_LOST / 1e-6, 10.0
 """A second. One takes 1 us to 5 us, so that 1,000 take a thousandth of the time or more. A CPU that is isolated for
 `nohz_full` has one tick a second, and a few calls from other CPUs."""
 OF_KERNEL = ("LOC", "RES", "CAL", "TLB", "IWI", "IPI", "arch_timer", "HVS", "HYP", "MCP", "NMI", "PMI")
@@ -38,7 +38,6 @@ GOVERNOR = Setting(
 )
 
 
-MOST_NAMED = 8
 STEP_WORDS = {
     "clock": "clock", "second_cache": "a load from the second cache", "memory": "a load from memory",
     "copy": "a copy of four lines",
@@ -176,7 +175,7 @@ def time_is_hidden(results: Results) -> Iterator[FindingText]:
     share, longest = (next(iter(own_rows(results, means)), None) for means in ("hidden-share", "hidden-longest"))
     if share is None or longest is None:
         return
-    is_much, is_long = (share.median or 0.0) > LEAST_HIDDEN, (longest.median or 0.0) >= LONG_HIDDEN_NS
+    is_much, is_long = (share.median or 0.0) > LEAST_LOST, (longest.median or 0.0) >= LONG_HIDDEN_NS
     if not is_much and not is_long:
         return
     guest = results.index.machine.hypervisor

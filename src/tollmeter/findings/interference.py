@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from statistics import median
 
 from tollmeter.experiment.evidence import missing_evidence
-from tollmeter.findings import FindingText, count_evidence, native_rows, own_rows, ratio_evidence, row_evidence, rule
+from tollmeter.findings import (
+    LEAST_LOST,
+    MOST_NAMED,
+    FindingText,
+    count_evidence,
+    native_rows,
+    own_rows,
+    ratio_evidence,
+    row_evidence,
+    rule,
+)
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_all_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent, short
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
 ORDINARY_POLICY = "other"
-LEAST_DETOURS = 0.001
 LEAST_REGULAR = 0.25
 """Share of the distances: with fewer there is no period."""
 TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
@@ -23,7 +32,6 @@ BUSY_REMEDY = (
     "end them (`ps -eo pcpu,pid,comm --sort=-pcpu | head` lists them), or measure on CPUs that they do not use (--cpus)"
 )
 OUTPUT_GAUGE = "output"
-MOST_QUOTED = 5
 UNKNOWN_WITHOUT = {
     STATUS: "whether a seccomp filter or a tracer slows system calls",
     "/proc/stat": "how much time other programs and the hypervisor took",
@@ -254,7 +262,7 @@ def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
     What breaks a rule of docs/measuring.md has no numbers."""
     if broken := results.index.run.contradictions:
         words = f"the journal contradicts itself in {len(broken)} ways, and what does so has no numbers"
-        yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_QUOTED]])
+        yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_NAMED]])
 
 
 @rule("machine.evidence_is_missing", rank="distorts", proof="read")
@@ -295,7 +303,7 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
     share, period, regular = (
         next(iter(own_rows(results, means)), None) for means in ("noise-share", "noise-period", "noise-regular")
     )
-    if share is None or (share.median or 0.0) <= LEAST_DETOURS:
+    if share is None or (share.median or 0.0) <= LEAST_LOST:
         return
     source, remedy = "no timer: they keep no distance", ""
     if period is not None and regular is not None and (regular.median or 0.0) >= LEAST_REGULAR:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import FindingText, count_evidence, own_rows, row_evidence, rule
+from tollmeter.findings import LEAST_LOST, FindingText, count_evidence, own_rows, row_evidence, rule
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Evidence, Results, Setting
 from tollmeter.numbers.known import row_name
 
-MOST_HINT_FAULTS = 1000.0
-"""A second. One takes about 1 us, so that 1,000 take a thousandth of a CPU's time."""
+HINT_FAULT_S = 1e-6
+"""One takes about 1 us."""
 BYTES_OF_TRANSFER = 8
 """Of a module's 64 data lines at once."""
 LEAST_OF_RATE = 0.3
@@ -36,7 +36,7 @@ def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
     It made more than 1,000 hint faults a second."""
     run = results.index.run
     faults = run.surroundings.paging.get("numa_hint_faults", 0) if run.surroundings else 0
-    if run.seconds <= 0 or faults / run.seconds <= MOST_HINT_FAULTS:
+    if run.seconds <= 0 or HINT_FAULT_S * faults / run.seconds <= LEAST_LOST:
         return
     setting = Setting(path="/proc/sys/kernel/numa_balancing", values=("0",))
     words = f"NUMA balancing made {faults / run.seconds:.0f} page faults a second"

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tollmeter.findings import FindingText, inferences, ratio_evidence, rule
+from tollmeter.findings import MOST_NAMED, FindingText, inferences, ratio_evidence, rule
 from tollmeter.model import Inference, Results
 from tollmeter.numbers.units import in_words
 
 CLEAR_SHARE = 0.6
 """Of what processes do. Two threads that take turns do half; a shared line that moves between two CPUs costs less."""
-MOST_NAMED = 3
 INTERRUPTS = ("membarrier",)
 """Operations whose purpose is to interrupt each CPU that runs another thread of the process. A process of one thread
 has none to interrupt, so that processes are no alternative, and neither is reuse of memory."""

@@ -33,10 +33,9 @@ TORN = 2.0
 FAR_FROM_KNEE = 1.5
 """Ratio of sizes: a size so far from a boundary is served by one level."""
 APART = 1.35
-"""Two states that are closer belong to one level; no two levels are that close (`knees.LEAST_RATIO`)."""
+"""Times a latency that another is: two states that are closer belong to one level, and no two levels are that close."""
 MOST_SEGMENTS = 9
 RELATIVE_NOISE = 0.02
-CHI_SQUARE_95 = 3.84
 
 
 def size_of(row: Row) -> int:
@@ -230,7 +229,7 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
     for first, at, end, before, after in zip(ends, ends[1:], ends[2:], levels, levels[1:], strict=False):
         places = range(first + 1, end)
         squares = np.array([cost[first, place - 1] + cost[place, end - 1] for place in places])
-        likely = np.flatnonzero(squares <= squares.min() + CHI_SQUARE_95 * scale)
+        likely = np.flatnonzero(squares <= squares.min() + NORMAL**2 * scale)
         low, high = places[int(likely[0])], places[int(likely[-1])]
         rises.append(Jump(at=at, low=low, high=high, before=before, after=after))
     return tuple(rises)

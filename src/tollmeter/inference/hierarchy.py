@@ -29,7 +29,7 @@ from tollmeter.inference.curves import (
     to_fit,
     undisturbed_curve,
 )
-from tollmeter.inference.knees import LEAST_SIZE_RATIO, USUAL_PAGE, CurveFit, Knee, fit_levels
+from tollmeter.inference.knees import LEAST_SIZE_RATIO, CurveFit, Knee, fit_levels
 from tollmeter.inference.reach import (
     Within,
     contended_share,
@@ -40,7 +40,8 @@ from tollmeter.inference.reach import (
     with_counted_sizes,
     without_false_levels,
 )
-from tollmeter.model import Cache, Level, Machine, Probe, Row, State
+from tollmeter.maths.distributions import NORMAL
+from tollmeter.model import USUAL_PAGE_BYTES, Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.plausible import in_one_place
 
@@ -166,7 +167,7 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     stated = len(os_sizes(machine))
     ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
     most = stated if ends_inside and are_few(rows) else 1 + MOST_CACHES
-    page_bytes = USUAL_PAGE if pages == "huge" else machine.page_bytes
+    page_bytes = USUAL_PAGE_BYTES if pages == "huge" else machine.page_bytes
     fit = _without_unseen_levels(rows, 1 + MOST_CACHES, page_bytes)
     if most <= MOST_CACHES:
         fit = _first_levels(fit, most) or _without_unseen_levels(rows, most, page_bytes)
@@ -395,7 +396,7 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
     if len(on) < 2:
         on = _even(plateau, fitted)
     if len(on) < 2:
-        return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
+        return fitted, fitted - NORMAL * spread, fitted + NORMAL * spread
     middle = median(float(row.median or 0) for row in on)
     low, high = (median(float(end or 0) for end in ends) for ends in ([r.low for r in on], [r.high for r in on]))
     return middle, min(low, middle), max(high, middle)
@@ -411,7 +412,7 @@ def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
     sizes = sorted({size_of(row) for row in inside(rows, within)})
     if not sizes:
         return []
-    middle = sqrt(max(within[0], 4096.0) * within[1])
+    middle = sqrt(max(within[0], USUAL_PAGE_BYTES) * within[1])
     chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
     return [row for row in rows if row.parameters.get("size") == chosen]
 

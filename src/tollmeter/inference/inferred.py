@@ -15,7 +15,6 @@ from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.inference.instruction_side import instruction_side
 from tollmeter.inference.load_and_scaling import efficiency, load_curves, slowdown
 from tollmeter.inference.properties import (
-    USUAL_LINE,
     prefetching,
     translation,
     widest_load_bytes,
@@ -23,7 +22,7 @@ from tollmeter.inference.properties import (
     yardsticks,
 )
 from tollmeter.inference.worker_scaling import worker_scaling
-from tollmeter.model import Inference, Level, Machine, Probe, Row
+from tollmeter.model import USUAL_LINE_BYTES, Inference, Level, Machine, Probe, Row
 from tollmeter.numbers.meanings import meaning, native
 
 
@@ -44,7 +43,7 @@ def _properties(
         line = line_bytes(rows, probes)
         reported = sorted({cache.line_bytes for cache in os_sizes(machine) if cache.line_bytes})
         yield of_number("line", "line", line, "B", system=", ".join(f"{size} B" for size in reported) or None)
-    line_or_usual = int(line.value or USUAL_LINE)
+    line_or_usual = int(line.value or USUAL_LINE_BYTES)
     if "conflict-of-lines" in meanings:
         ways_of = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(machine) if cache.ways}
         for level, ways in associativity(rows, probes, levels).items():

@@ -28,8 +28,7 @@ from tollmeter.inference.answers import (
     relative_error,
     series,
 )
-from tollmeter.inference.curves import Jump, jumps
-from tollmeter.inference.knees import LEAST_RATIO
+from tollmeter.inference.curves import APART, Jump, jumps
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, Probe, Row
 from tollmeter.numbers.meanings import with_meaning
@@ -154,7 +153,7 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
         )
         ends_at = group[0] if curve.fills_alike else _middle_of(group, levels[:end], errors, begin)
         rises.append(Rise(ends_at, height))
-    return [rise for rise in rises if rise.height >= log(LEAST_RATIO)]
+    return [rise for rise in rises if rise.height >= log(APART)]
 
 
 def _is_near(points: Sequence[Row], last: int, at: int, axis: str) -> bool:

@@ -20,10 +20,11 @@ from math import ceil, exp, floor, inf, log2
 import msgspec
 import numpy as np
 
-from tollmeter.inference.curves import CHI_SQUARE_95, NoisyCurve, bic, monotone, segments
+from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
 from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
+from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
 from tollmeter.maths.fits import not_negative
-from tollmeter.model import Record
+from tollmeter.model import USUAL_PAGE_BYTES, Record
 from tollmeter.numbers.stats import Array
 
 FAR_OFF = 3.0
@@ -37,7 +38,6 @@ MISFIT = 0.15
 OF_MODEL = 1.05
 """Applied to the ends of a capacity's interval, of a curve here and of a count in reach.py: the lower end is divided by
 it and the upper end multiplied, since no shape is that of the cache."""
-USUAL_PAGE = 4096
 COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (
     tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
@@ -45,7 +45,6 @@ COARSE_SHAPES = (
      Shape(ways=12.0, keenness=inf, colours=1)),
 )  # fmt: skip
 """Smeared ones find the levels of a disturbed curve; sharp ones place the level behind a sharp knee."""
-LEAST_RATIO = 1.35
 LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
@@ -81,7 +80,7 @@ class CurveFit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> CurveFit:
+def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE_BYTES) -> CurveFit:
     """Returns levels and knees of a latency curve; one level and no knee if it is flat or has fewer than four points.
     page_bytes: page size of the buffer, which determines the number of page colours of a cache.
 
@@ -89,7 +88,7 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
     from the knees of both kinds of coarse shapes, and the fit with the lower BIC is kept."""
     even = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     starts = [_coarse(even, points, shapes, most_levels, page_bytes) for shapes in COARSE_SHAPES]
-    shapes = SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES
+    shapes = SHAPES if page_bytes == USUAL_PAGE_BYTES else SHAPES + OF_LARGE_PAGES
     judge = Search(even, FINE_STEPS, shapes, page_bytes)
     fits = []
     for trusted, rough in starts:
@@ -149,7 +148,7 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
     luck = (shares * (1 - shares)) @ (costs[1:] ** 2 / colours) / points.visits / fitted**2
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise
-    usual = max(1.4826 * float(np.median(off)), 1.0)
+    usual = max(float(np.median(off)) / NORMAL_QUARTILE, 1.0)
     return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
 
 
@@ -182,7 +181,7 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     probability = np.exp(profile - profile.max()) * search.prior
     size = exp(float((probability * np.log(search.capacities)).sum() / probability.sum()))
     profile = wide.log_likelihood(knees, place).max(axis=1)
-    likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
+    likely = search.capacities[profile >= profile.max() - NORMAL**2 / 2]
     sizes = search.points.sizes
     return Knee(
         size_bytes=size,
@@ -199,7 +198,7 @@ class Search:
     of each capacity, which decides only between equal fits."""
 
     def __init__(
-        self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = 4096
+        self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = USUAL_PAGE_BYTES
     ) -> None:
         self.points = points
         self.shapes = tuple(shapes)
@@ -270,7 +269,7 @@ class Search:
         costs, squares = self.solve(knees)
         levels = np.maximum(np.cumsum(costs), 1e-12)
         ratios = levels[1:] / levels[:-1]
-        if ratios.min() < LEAST_RATIO or len(knees) >= most_levels:
+        if ratios.min() < APART or len(knees) >= most_levels:
             return int(np.argmin(ratios))
         doubtful = self._doubtful(knees, squares, levels)
         if doubtful is not None:

@@ -24,11 +24,9 @@ from tollmeter.inference.answers import (
 from tollmeter.inference.curves import Jump, jumps
 from tollmeter.inference.reach import kernel_of
 from tollmeter.maths.distributions import NORMAL
-from tollmeter.model import Inference, Level, Probe, Row, Value
+from tollmeter.model import USUAL_LINE_BYTES, Inference, Level, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.stats import Estimate
-
-USUAL_LINE = 64
 
 # ---- translation -----------------------------------------------------------------------------------------------------
 
@@ -53,7 +51,7 @@ def translation(
     probes: Mapping[str, Probe],
     levels: Sequence[Level] = (),
     pages: str = "small",
-    line_bytes: float = USUAL_LINE,
+    line_bytes: float = USUAL_LINE_BYTES,
 ) -> Iterator[Inference]:
     """Yields the capacity of each translation buffer, nearest first, and the cost of a miss in it, from rows that mean
     `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero counts as none."""
@@ -105,7 +103,7 @@ def translation(
 
 def _half_width(step: Jump, errors: Sequence[float]) -> float:
     """Returns the half-width of the cost of a miss at a step, from the points on both sides of it."""
-    return 1.96 * max(errors[step.at - 1], errors[step.at])
+    return NORMAL * max(errors[step.at - 1], errors[step.at])
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
@@ -233,7 +231,9 @@ STRIDES_IN_LINES = (2, 8)
 LIKE_SIZE = 0.7
 
 
-def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE) -> Iterator[Inference]:
+def prefetching(
+    rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE_BYTES
+) -> Iterator[Inference]:
     """Yields whether strides are prefetched, forward and backward, and the ratio of random order over them, at the
     best of the strides that any prefetcher follows; from rows that mean `latency-of-stride`, of one ABI and target."""
     least, most = (lines * line_bytes for lines in STRIDES_IN_LINES)

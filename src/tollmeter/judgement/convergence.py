@@ -185,7 +185,8 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
-_SHORT_BUDGETS_S = (10, 20, 30, 40, 50)
+_SHORT_BUDGETS_S = range(10, BUDGETS_S[0], 10)
+"""What people type: a budget that is named is one of these."""
 _WORTH_NAMING = 0.1
 LIMITED = (
     "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
@@ -211,8 +212,6 @@ class Settlement(NamedTuple):
         return self.open_s.count(inf)
 
 
-_SUMMED = 4096
-"""Visits whose times are added at once: the last digit of a share of them depends on it."""
 Missing = Sequence[tuple[Sequence[Outcome], float]]
 """The visits of each point that can have a number, and how many more it wants."""
 
@@ -245,7 +244,7 @@ def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dic
     """Nanoseconds in timed batches by point, and the contended share of them, if known."""
     timed_ns: dict[Point, float] = defaultdict(float)
     contended = seen = 0.0
-    for some in chunks(outcomes, _SUMMED):
+    for some in chunks(outcomes):
         taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
         busy_ns, seen_ns = contended_ns(taken, clocks_of(taken, some), widths)

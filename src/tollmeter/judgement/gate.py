@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import exp, inf, isfinite, log, log1p
+from math import inf, isfinite, log, log1p
 from typing import Literal
 
 from tollmeter.judgement.compare import Change, ratio_error, undecided
-from tollmeter.maths.distributions import student_reach, student_tails
+from tollmeter.maths.distributions import exp_or_inf, student_reach, student_tails
 from tollmeter.model import Opposed, Record
 from tollmeter.numbers.readings import RATES
 
@@ -26,9 +26,6 @@ USUAL_LIMIT = 0.05
 RUNS_FREEDOM = 6.0
 """Degrees of freedom of what runs differ by, which is learned per probe and not per row. Of 433 rows of two runs of one
 quiet machine one was 7.6 standard errors off, which of a normal distribution no row ever is (decision 35)."""
-_STEPS = 40
-_NO_CHANGE = 10
-"""A logarithm of a ratio that no build reaches."""
 
 Outcome = Literal["slower", "within", "inconclusive"]
 
@@ -95,7 +92,7 @@ def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
                 outcome = "within"
             # The ratio less 1 from which the row would fail by itself.
             reach = log1p(row.limit) + tail_reach(round(row.freedom, 1), share) * row.error
-            least = exp(reach) - 1 if reach < _NO_CHANGE else inf
+            least = exp_or_inf(reach) - 1
         p_value, chance = p_values.get(id(row), 1.0), adjusted.get(id(row), 1.0)
         decided.append(Decided(judged=row, outcome=outcome, p_value=p_value, adjusted=chance, least=least))
     return Decision(rows=tuple(decided), budget=budget)
@@ -116,8 +113,7 @@ def tail_reach(freedom: float, share: float) -> float:
     low, high = 0.0, 1.0
     while student_tails(freedom, high) / 2 > share:
         low, high = high, 2 * high
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if student_tails(freedom, middle) / 2 > share else (low, middle)
     return high
 

@@ -18,6 +18,7 @@ import msgspec
 
 from tollmeter.experiment.precision import Estimate
 from tollmeter.judgement.compare import FALSE_DISCOVERIES, NOT_CALLED_CHANGED, Change, compare
+from tollmeter.maths.distributions import exp_or_inf
 from tollmeter.model import LEAST_CHANGE, PRECISION, Index, Record
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.numbers.rows import Key, row_key
@@ -84,15 +85,11 @@ def cost_of(changes: Sequence[Change]) -> Estimate | None:
         return None
     ends = [_log_costs(change) for change in chosen]
     value, low, high = (fmean(of_all) for of_all in zip(*ends, strict=True))
-    return Estimate(value=exp(value), low=exp(low), high=exp(high) if high < _MOST_LOG else inf)
+    return Estimate(value=exp(value), low=exp(low), high=exp_or_inf(high))
 
 
 def _is_like(change: Change) -> bool:
     return change.old.state == change.new.state
-
-
-_MOST_LOG = 700.0
-"""Of a float that exp() can return."""
 
 
 def _log_costs(change: Change) -> tuple[float, float, float]:

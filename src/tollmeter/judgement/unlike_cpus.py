@@ -14,13 +14,12 @@ import numpy as np
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.maths.distributions import student_tails
-from tollmeter.model import Outcome, Topology
+from tollmeter.maths.distributions import NORMAL_QUARTILE, student_tails
+from tollmeter.model import PRECISION, Outcome, Topology
 from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
-from tollmeter.numbers.cpu_pairs import OF_NORMAL
 from tollmeter.numbers.each_cpu import EachCpu, each_cpu
 
-LEAST_SLOWER = log(1.03)
+LEAST_SLOWER = log(1 + PRECISION)
 """That nearly each visit of a slow CPU shows, in logarithms: with noise of 0.7 % the three visits of a core that is 5 %
 slower do in 19 of 20 runs, and of equal cores a CPU that was disturbed in two visits of three is not named."""
 _FEW_VISITS = 0.1
@@ -31,7 +30,6 @@ _USUAL_SD = 0.005
 _USUAL_FREEDOM = 30.0
 _OF_MAD = 0.37
 """Efficiency of the median deviation of normal values: its degrees of freedom, a value."""
-_LEAST_FOR_SPREAD = 4
 _ENDS = (0.05, 0.95)
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
@@ -171,16 +169,14 @@ def _of_visits(centred: Array, usual: Array) -> float:
     """Standard error of the median of a column's visits: their scatter is common to all columns."""
     visits, count = centred.shape
     apart = np.abs(centred - usual) * sqrt(visits / (visits - 1) * count / (count - 1))
-    return float(np.median(apart[apart > 0])) / OF_NORMAL * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
+    return float(np.median(apart[apart > 0])) / NORMAL_QUARTILE * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
 
 
 def _spread(others: Array, error: float) -> tuple[float, float]:
     """Returns the standard deviation of CPUs and its degrees of freedom: the others' median deviation, shrunk towards
     the usual value (Smyth 2004)."""
     prior = _USUAL_SD**2 + error**2
-    if len(others) < _LEAST_FOR_SPREAD:
-        return sqrt(prior), _USUAL_FREEDOM
-    seen = float(np.median(np.abs(others - np.median(others)))) / OF_NORMAL
+    seen = float(np.median(np.abs(others - np.median(others)))) / NORMAL_QUARTILE
     freedom = _OF_MAD * (len(others) - 1)
     pooled = (freedom * seen**2 + _USUAL_FREEDOM * prior) / (freedom + _USUAL_FREEDOM)
     return sqrt(pooled), freedom + _USUAL_FREEDOM

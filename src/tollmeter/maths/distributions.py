@@ -5,7 +5,7 @@ freedom."""
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, lgamma, log, log1p, pi
+from math import exp, inf, lgamma, log, log1p, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,12 @@ Array = NDArray[np.float64]
 
 NORMAL = 1.959963984540054
 """Half of a 95 % interval of a normal distribution, in standard deviations."""
+NORMAL_QUARTILE = 0.6744897501960817
+"""Median absolute value of a normal deviate."""
+NORMAL_DISTANCE = 0.9539
+"""Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
+EFFICIENCY_OF_MIDDLE = 0.955
+"""Efficiency of the Hodges-Lehmann estimate relative to the mean, for normal values (1963)."""
 _LEVEL = 0.05
 _TINY = 1e-300
 _EXACT = 1e-15
@@ -22,6 +28,14 @@ _LARGE = 15.0
 """From here on, eight terms of the asymptotic series of digamma and trigamma are exact to 1e-15."""
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """B2, B4, ... B14."""
+
+
+def exp_or_inf(x: float) -> float:
+    """Returns e to the power of x; infinity where that exceeds all floats."""
+    try:
+        return exp(x)
+    except OverflowError:
+        return inf
 
 
 def student_tails(freedom: float, t: float) -> float:

@@ -26,6 +26,8 @@ __all__ = [
     "REAL_CLOCKS",
     "STOPPED",
     "UNITS",
+    "USUAL_LINE_BYTES",
+    "USUAL_PAGE_BYTES",
     "Abi",
     "Archive",
     "Bend",

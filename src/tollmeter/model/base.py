@@ -63,6 +63,8 @@ INDEX_FORMAT = 3
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
 """Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by
 default."""
+USUAL_LINE_BYTES, USUAL_PAGE_BYTES = 64, 4096
+"""Of a cache and of memory, where the machine does not say: all of x86 and most other machines have them."""
 BEYOND = "beyond"
 """Of a run that a value beyond its limit has ended."""
 STOPPED = ("interrupted", "measuring")

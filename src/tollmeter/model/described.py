@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.model.base import Better, Record, Size, Source, Unit, Value
+from tollmeter.model.base import USUAL_PAGE_BYTES, Better, Record, Size, Source, Unit, Value
 from tollmeter.model.topology import Topology
 
 BEST_KNOWN: Mapping[str, tuple[Mapping[str, Value], ...]] = {
@@ -147,7 +147,7 @@ class Machine(Record, frozen=True):
     caches: tuple[Cache, ...] = ()
     core_clock_hz: float | None = None
     allowed_cpus: tuple[int, ...] = ()
-    page_bytes: Size = 4096
+    page_bytes: Size = USUAL_PAGE_BYTES
     architecture: str = ""
     facts: dict[str, str] = {}
     kinds: tuple[Kind, ...] = ()

@@ -8,7 +8,18 @@ from typing import Annotated
 
 import msgspec
 
-from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, StateName, Status, Value
+from tollmeter.model.base import (
+    PRECISION,
+    USUAL_PAGE_BYTES,
+    Clock,
+    Portion,
+    Priority,
+    Record,
+    RunVerdict,
+    StateName,
+    Status,
+    Value,
+)
 from tollmeter.model.requested import Point
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -91,7 +102,7 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     chase_stride: Count = 0
     chase_pages: Count = 0
     line_bytes: Count = 0
-    page_bytes: Count = 4096
+    page_bytes: Count = USUAL_PAGE_BYTES
     hugetlb_bytes: Count = 0
     left_open: Count = 0
     left_running: Count = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from tollmeter.experiment.batches import BATCHES
 from tollmeter.model import Counted, Outcome, Probe, Work
 from tollmeter.numbers.meanings import BANDWIDTHS
 from tollmeter.numbers.units import short
@@ -17,8 +18,6 @@ _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
 _MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
-_ITERATIONS = 3
-"""That both counted batches make together, as a multiple of the shorter one's."""
 _LEAST_USED, _MOST_ENTERED = 0.9, 1.1
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
 """Instructions of a turn of a loop: to count, and to branch. One of s390x does both, and mips and sparc have one in the
@@ -99,8 +98,8 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     is a lower bound."""
     calls, operations = _each(counts.calls, counts), _operations(outcome.work)
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
-    if calls is None and counts.most_calls > _ITERATIONS * counts.iterations * operations * declared:
-        calls = counts.most_calls / (_ITERATIONS * counts.iterations)
+    if calls is None and counts.most_calls > BATCHES * counts.iterations * operations * declared:
+        calls = counts.most_calls / (BATCHES * counts.iterations)
     if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
         return None
     stated = f"the probe declares {probe.calls} (.calls)" if probe.calls else "an entry is one (.calls)"
@@ -135,7 +134,7 @@ def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction in the instructions around a boundary: an entry has few, and a function call has two more
     than its control. If they exceed the counter's limit, the three lengths of the two batches together are judged."""
     steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
-    most = counts.most_steps / (_ITERATIONS * counts.iterations) if steps is None and counts.most_steps else steps
+    most = counts.most_steps / (BATCHES * counts.iterations) if steps is None and counts.most_steps else steps
     if most is not None and control is not None and most - control > _MOST_AROUND_ENTRY and ENTRY in _means(probe):
         return f"it executes {most - control:g} instructions around each entry"
     if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
 from tollmeter.experiment.precision import PAIR_VISITS, Estimate, estimate_of_few
+from tollmeter.maths.distributions import NORMAL_QUARTILE
 from tollmeter.model import Metric, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import Overheads
@@ -36,8 +37,6 @@ _PASSES = 8
 """Of two visits of each pair, each pass halves the part of the state that is taken for the pair's."""
 _USUAL_SD = 0.05
 """Of visits, where no pair has two."""
-OF_NORMAL = 0.6745
-"""Median of the absolute value of a normal deviate."""
 
 
 class PairNumber(NamedTuple):
@@ -72,7 +71,7 @@ def pair_numbers(
     several = np.split(logs[np.argsort(owner, kind="stable")], np.cumsum(np.bincount(owner))[:-1])
     # Of visits of one pair: the middle of all deviations from the means of their pairs.
     deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
-    sd = float(np.median(np.abs(np.concatenate(deviations)))) / OF_NORMAL if deviations else _USUAL_SD
+    sd = float(np.median(np.abs(np.concatenate(deviations)))) / NORMAL_QUARTILE if deviations else _USUAL_SD
     return {
         pair: PairNumber(estimate_of_few(own, sd), len(own), exp(float(own.min())))
         for pair, own in zip(numbers, several, strict=True)

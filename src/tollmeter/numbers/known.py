@@ -13,7 +13,8 @@ import numpy as np
 
 from tollmeter.experiment.core import ClockEvidence, core_seen, follows_clock
 from tollmeter.experiment.precision import Scatter
-from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, size_in_name
+from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, name_words, size_in_name
+from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName, assignments
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
@@ -21,16 +22,8 @@ from tollmeter.numbers.series import Series, series_of
 T = TypeVar("T")
 
 _ALIKE = 0.002
-_ENOUGH_VISITS = 1 << 14
-"""Evenly spread, they give a core's clock and width as well as 200,000 do."""
-
-_MOST_KEPT = 1 << 14
-"""Visits of a point whose series are kept: of 40,000 each takes 40 MB, and is made again in less than a second."""
-
 Place = tuple[str, str]
 """Target and ABI."""
-_TARGET = 3
-"""Which word of a row's name it is."""
 
 
 class SharedCache(NamedTuple):
@@ -51,9 +44,6 @@ class Learned(NamedTuple):
     widths: Mapping[Place, float] = {}
     private_bytes: int = 0
     shared: SharedCache | None = None
-
-    def group_sd(self, probe: str, metric: str) -> float:
-        return learned_sd(self.runs_sd, f"{probe} {metric}")
 
 
 class ReadingCache(NamedTuple):
@@ -147,7 +137,7 @@ class Known(NamedTuple):
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
         """Returns the series of one metric of one point."""
-        if not readings or len(readings) > _MOST_KEPT:
+        if not readings or len(readings) > MANY_VISITS:
             return series_of(readings, metric, paid, self.clocks_hz)
         name = "series", readings[0].outcome.point, metric.name
         return self.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
@@ -161,10 +151,9 @@ class Known(NamedTuple):
 
     def runs_sd(self, name: str) -> float:
         """Returns the between-run standard deviation of a row's times. name: as `row_name` gives it."""
-        learned, words = self.learned.runs_sd, name.split(" ")
-        place = (words[3], words[2]) if len(words) > _TARGET else ("", "")
+        learned, (_, _, abi, target, *_) = self.learned.runs_sd, name_words(name)
         sd = learned.get(name) or learned_sd(
-            learned, group_of(name, self.learned.private_bytes), self.contended.get(place, 0.0)
+            learned, group_of(name, self.learned.private_bytes), self.contended.get((target, abi), 0.0)
         )
         return max(sd, USUAL_SHARED) if self.shares(name) and name not in learned else sd
 
@@ -194,7 +183,7 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
             groups[outcome.point.target, outcome.point.abi].append(outcome)
     rates: dict[str, list[float]] = defaultdict(list)
     widths, contended = dict[Place, float](), dict[Place, float]()
-    cores = {place: core_seen(group[:: len(group) // _ENOUGH_VISITS + 1]) for place, group in groups.items()}
+    cores = {place: core_seen(group[:: len(group) // MANY_VISITS + 1]) for place, group in groups.items()}
     for place, core in cores.items():
         rates[place[0]] += core.clocks_hz[core.clocks_hz > 0].tolist()
         if core.width:

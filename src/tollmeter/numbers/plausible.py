@@ -13,6 +13,7 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.run_record import FASTEST_CORE_HZ, MARGIN
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
@@ -22,12 +23,9 @@ Clocks = Mapping[str, float]
 Broken = dict[int, str]
 Ends = tuple[float, float]
 
-MARGIN = 1.15
 LOADS_PER_CYCLE = 2
 WIDEST_LOAD_BYTES = 64
 FLOPS_PER_CYCLE = 64
-FASTEST_CLOCK_HZ = 1e10
-"""Where a core's own is not known."""
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
@@ -77,7 +75,7 @@ def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
     source = metric.source if metric else None
     is_real, is_one_core = row.clock in REAL_CLOCKS, source in ("body", "difference", "control")
     bound = MOST_IN_A_CYCLE.get(row.unit)
-    amount = _in_a_cycle(row, source, clock_hz or FASTEST_CLOCK_HZ)
+    amount = _in_a_cycle(row, source, clock_hz or FASTEST_CORE_HZ)
     if is_real and bound and amount is not None and amount > bound[0] * (1 if is_one_core else cpus) * MARGIN:
         # Whatever a metric means: work is done by cores, and none does more in a cycle than its widest units.
         return f"{bound[1]} a cycle"

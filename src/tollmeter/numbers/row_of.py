@@ -24,7 +24,7 @@ from tollmeter.experiment.precision import (
     middle_of,
 )
 from tollmeter.maths.distributions import NORMAL
-from tollmeter.model import REAL_CLOCKS, Metric, Outcome, Probe, Row, State, StateName, Status
+from tollmeter.model import REAL_CLOCKS, USUAL_PAGE_BYTES, Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.meanings import BY_KERNEL, WORST
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, is_time, whole_cost
@@ -282,7 +282,7 @@ def _in_unit(values: Array, metric: Metric) -> Array:
 
 _OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
 _REPEATS_WITHIN = 0.01
-_STEP = {"B": 2 * 4096.0, "fault": 1.0}
+_STEP = {"B": 2.0 * USUAL_PAGE_BYTES, "fault": 1.0}
 _OF_THE_EMULATOR = (
     "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
 )

@@ -22,7 +22,7 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core import ClockEvidence, follows_clock, own_ratio
 from tollmeter.experiment.evidence import missing_evidence, sleeping
 from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
-from tollmeter.experiment.taken import chunks
+from tollmeter.experiment.taken import MANY_VISITS, chunks
 from tollmeter.model import (
     PRECISION,
     REAL_CLOCKS,
@@ -60,9 +60,7 @@ _SERVED = (
 _NOT_COUNTED = (
     "the probe times it itself, and system calls of {} are not distinguished from it: this kernel does not know them"
 )
-_MOST_VISITS = 8192
-"""Of the points that are derived together: what is made of as many takes 40 MB."""
-_SCATTER_VISITS = 8192
+_SCATTER_VISITS = MANY_VISITS
 """That say how a probe with more visits scatters."""
 
 Logs = tuple[Array, Sequence[int]]
@@ -158,7 +156,7 @@ def in_parts(
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
     some: list[list[Outcome]] = []
     for group in groups:
-        if some and sum(map(len, some)) + len(group) > _MOST_VISITS:
+        if some and sum(map(len, some)) + len(group) > MANY_VISITS:
             yield some
             some = []
         some.append(group)

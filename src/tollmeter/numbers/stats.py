@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import Estimate, middle_of_sums, middles_of, of_rank
+from tollmeter.maths.distributions import NORMAL
 
 __all__ = ["Array", "Estimate", "benjamini_hochberg", "bimodal_split", "hodges_lehmann_ratio", "modes", "quartiles"]
 
@@ -143,7 +144,7 @@ def _ranks_outside(first: int, second: int) -> int:
     """Returns how many of the least pairwise differences lie outside a 95 % interval; -1 if even all are too few."""
     if first * second > EXACT_PAIRS:
         spread = sqrt(first * second * (first + second + 1) / 12)
-        return max(int(first * second / 2 - 1.96 * spread), 0)
+        return max(int(first * second / 2 - NORMAL * spread), 0)
     chances = _u_distribution(first, second)
     return int(np.searchsorted(np.cumsum(chances), 0.025, side="right")) - 1
 

@@ -14,12 +14,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from tollmeter.experiment.batches import BATCHES
+from tollmeter.experiment.pairs import LAYOUT_SERVES
 from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
 from tollmeter.model import Point, Probe, Record, Visit
 
 VISITS_WANTED = 6
 """For which an effort is chosen: three make an interval, and twice as many a useful one."""
-_LAYOUT_SERVES = (2, 8)
+_LEAST_SERVED = 2
 _LAYOUT_VARIANCES = (1 - LEAST_SHARED) / LEAST_SHARED
 """Variance of visits of one layout over that of layouts (experiment/precision.py)."""
 
@@ -39,7 +41,6 @@ LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
 _LEAST_RATIOS = 5
 """First visits before their median is used."""
-_BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
 """n and 2n iterations, an eighth of n to warm up, and what is seen beside."""
@@ -78,7 +79,7 @@ class Effort(Record, frozen=True):
 
     def sample_s(self, bodies: int = 1) -> float:
         """Returns the wall time of one sample in seconds. bodies: 2 if a control is timed with the body."""
-        return bodies * self.sample_ns * _BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
+        return bodies * self.sample_ns * BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
 
 
 USUAL = Effort()
@@ -155,8 +156,7 @@ class Costs:
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
-        least, most = _LAYOUT_SERVES
-        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start_s / visit_s))))
+        return min(LAYOUT_SERVES, max(_LEAST_SERVED, round(sqrt(_LAYOUT_VARIANCES * start_s / visit_s))))
 
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tollmeter.catalog import unknown
-from tollmeter.model import Failure, Machine, Parameter, Value
+from tollmeter.model import USUAL_LINE_BYTES, Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
 _LEAST_LAST_BYTES = 32 << 20
@@ -27,7 +27,6 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
-_LINE_BYTES = 64
 _LONGEST_QUOTED = 60
 
 
@@ -153,7 +152,7 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
         return None
     times, is_last = float(relative[1]), relative[2].upper() == "LAST"
     exact = _beyond_last(times, machine) if is_last else min(times * cache_bytes(machine, relative[2]), 2.0**63)
-    return max(_LINE_BYTES, min(round(exact), most_bytes(machine)) // _LINE_BYTES * _LINE_BYTES)
+    return max(USUAL_LINE_BYTES, min(round(exact), most_bytes(machine)) // USUAL_LINE_BYTES * USUAL_LINE_BYTES)
 
 
 def with_bytes(text: str, machine: Machine) -> str:

@@ -22,25 +22,25 @@ import msgspec
 import numpy as np
 
 from tollmeter.judgement.verdict import has_interval
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import bounded
-from tollmeter.model import Clock, Distances, Record, Results, Row, Value
+from tollmeter.model import USUAL_LINE_BYTES, Clock, Distances, Record, Results, Row, Value
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+from tollmeter.numbers.readings import NS_PER_SECOND
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
-_DRAWS, DEVIATIONS = 20, 1.96
-"""Of the times of a program; and half of a 95 % interval in standard deviations."""
+_DRAWS = 20
+"""Of the times of a program, for the interval of each part."""
 _LEVEL_LOSES = 0.05
 LARGEST = 3
 """So many differences of a study are taken apart."""
 _OFF, _APART = 0.01, 0.1
 """What a time is off by, and what an instruction takes more or less at another size: parts of itself."""
-_LINE_BYTES = 64
 UNCOUNTED = (
     "its instructions were not counted under both ABIs; an emulator counts them in a run with "
     "--target local,qemu-user, and of x32 --target local,guest"
 )
-_NS_PER_S = 1e9
 Parameters = tuple[tuple[str, Value], ...]
 Apart = Sequence[tuple[float, float, float]]
 """Bytes until a line comes again, with the loads of one operation that are foreseen, and the others."""
@@ -175,7 +175,7 @@ def _with_intervals(
     needs, as_they_are = draws[0]
     for point, (one, other) in needs.items():
         parts = [
-            part if part.ns is None else msgspec.structs.replace(part, within_ns=DEVIATIONS * float(np.std(drawn)))
+            part if part.ns is None else msgspec.structs.replace(part, within_ns=NORMAL * float(np.std(drawn)))
             for place, part in enumerate(as_they_are[point])
             for drawn in [[split[point][place].ns or 0.0 for _, split in draws[1:]]]
         ]
@@ -260,7 +260,7 @@ def _draws(sizes: Sizes) -> list[Sizes]:
     random = np.random.default_rng(0)
 
     def drawn(need: Need) -> Need:
-        off_ns = random.normal(0.0, need.within_ns / DEVIATIONS)
+        off_ns = random.normal(0.0, need.within_ns / NORMAL)
         return need._replace(time_ns=need.time_ns and max(need.time_ns + off_ns, need.time_ns / 10))
 
     return [sizes, *({point: [*map(drawn, needs)] for point, needs in sizes.items()} for _ in range(_DRAWS))]
@@ -415,5 +415,5 @@ def prices_of(results: Results) -> Prices:
     return Prices(
         fault_ns=faults[0] if faults else None,
         load=PriceCurve(sorted(walks), [ns for _, ns in sorted(walks.items())]),
-        line=PriceCurve([*rates], [_LINE_BYTES / rate * _NS_PER_S for rate in rates.values()]),
+        line=PriceCurve([*rates], [USUAL_LINE_BYTES / rate * NS_PER_SECOND for rate in rates.values()]),
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import (
+    PRECISION,
     REAL_CLOCKS,
     Claim,
     ClaimVerdict,
@@ -37,8 +38,8 @@ from tollmeter.studies.relatives import gains, relatives
 TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, "crossing": 0.25}
 """Where the claim has none of its own. about, crossing: a share of the value, as a factor either way; change: a share
 of the change; same: either way."""
-MORE = 1.03
-"""From which a ratio is more than 1: within 3 % two numbers are the same everywhere else (judgement/compare.py)."""
+MORE = 1 + PRECISION
+"""From which a ratio is more than 1: within this two numbers are the same everywhere else (judgement/compare.py)."""
 _LEAST_SHARE = 0.25
 """Of the published difference from 1: less is not the same effect (1.03 is no doubling)."""
 _SCALED = ("about", "change")
