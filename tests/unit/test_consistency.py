@@ -1130,8 +1130,8 @@ def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path,
     assert (withheld[0].reason or "").startswith("disturbed: "), "an honest run has such visits"
 
 
-@pytest.mark.parametrize(("disturbed", "contradictions"), [(0.04, 0), (0.06, 1)])
-def test_a_run_of_which_a_twentieth_is_disturbed_contradicts_itself(
+@pytest.mark.parametrize(("disturbed", "contradictions"), [(0.04, 0), (0.12, 1)])
+def test_a_run_of_which_a_tenth_is_disturbed_contradicts_itself(
     tmp_path: Path, disturbed: float, contradictions: int
 ) -> None:
     """Planted in points of several visits, in one of each."""

@@ -16,9 +16,10 @@ from tollmeter.model import Outcome, Samples
 
 T = TypeVar("T")
 
-_LEAST_MORE, _SURE = 0.1, 3.0
-"""Share of visits that are contended more often beside a review before it waits for the visits: fewer slow a run less
-than the reviews would. And so many standard errors of it, which no run shows by chance."""
+_LEAST_VISITS, _LEAST_MORE, _SURE = 20, 0.1, 3.0
+"""Visits from which a share is nearly normal: on a quiet machine one of two would show a difference. Share of visits
+that are contended more often beside a review before it waits for the visits: fewer slow a run less than the reviews
+would. And so many standard errors of it, which no run shows by chance."""
 _TURN_S = 0.001
 """For which the interpreter lets the review go on when a visit has ended; 5 ms by default, at each system call."""
 
@@ -71,7 +72,7 @@ class ReviewThread(Generic[T]):
         self._is_allowed = self._is_allowed and not self._disturbs()
 
     def _disturbs(self) -> bool:
-        if not min(self._visits):
+        if min(self._visits) < _LEAST_VISITS:
             return False
         alone, beside = (some / of for some, of in zip(self._contended, self._visits, strict=True))
         usual = sum(self._contended) / sum(self._visits)

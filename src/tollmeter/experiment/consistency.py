@@ -136,8 +136,8 @@ TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, SAME_LOOP, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
-DISTURBED_SHARE = 0.05
-"""Of the visits of a run: ten times as many as a neighbour disturbs."""
+MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
+"""Of the visits of a run: ten times as many as a neighbour disturbs, and several in a run of a few seconds."""
 
 
 class Checked(NamedTuple):
@@ -170,7 +170,7 @@ def checked(recorded: Recorded) -> Checked:
         _withheld(visit, withheld[place]) if place in withheld and visit.status == "ok" else visit
         for place, visit in enumerate(recorded.outcomes)
     )
-    few = DISTURBED_SHARE * len(recorded.outcomes)
+    few = max(MOST_DISTURBED, DISTURBED_SHARE * len(recorded.outcomes))
     named = ((why, count) for why, count in counts.items() if why not in OF_RATES or count > few)
     of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in named)
     return Checked(outcomes, tuple(dict.fromkeys(chain(of_all, of_some))))
