@@ -30,7 +30,7 @@ INSTALLS = """if True:
     sysconfig.get_path = lambda _: folder / "site"
     extras._PIP = ("-c", sys.argv[2], folder)
     with Stopping(answer=(folder / "first").touch):
-        extras.install(folder, extras.CHARTS)
+        extras.install_extra(folder, extras.CHARTS)
 """
 PIP = """if True:
     import pathlib, sys, time
