@@ -163,7 +163,8 @@ def test_all_that_any_abi_misses(debian: Path) -> None:
 
 def test_a_ctrl_c_waits_for_packages_to_be_whole(debian: Path, root: Path) -> None:
     script = (
-        "import sys, pathlib, tollmeter.toolchain.packages as p; p.install(pathlib.Path(sys.argv[1]), ['red-compiler'])"
+        "import sys, pathlib, tollmeter.toolchain.packages as one;"
+        "one._install(pathlib.Path(sys.argv[1]), ['red-compiler'])"
     )
     environment = {**os.environ, "APT_LASTS": "1", "PYTHONPATH": str(root / "src")}
     words = [sys.executable, "-c", script, str(debian)]

@@ -84,7 +84,7 @@ def test_soft_that_computes_by_an_fpu_is_refused_with_function_and_instruction(
 
 
 def test_hard_that_calls_a_library_is_refused(whole: Path) -> None:
-    with pytest.raises(Failure, match=r"multiply\S* has no instruction of an FPU"):
+    with pytest.raises(Failure, match=r"multiply\S* has no instruction of floating-point arithmetic"):
         proved(whole, abi_of("arm-soft", floats="hard"))
 
 

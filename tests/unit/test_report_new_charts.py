@@ -156,7 +156,6 @@ def test_a_line_leaves_out_what_is_not_one_number() -> None:
 
     chart = _of(example_runs.with_rows(results, map(parted, results.index.rows)), "latency")
     assert {d["x"] for d in points(chart) if d.get("firm") is False} == {4096}
-    assert '"filter": "datum.firm"' in json.dumps(chart.spec)
 
 
 def test_a_colour_belongs_to_its_thing_whatever_stands_beside_it() -> None:

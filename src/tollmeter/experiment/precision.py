@@ -18,11 +18,10 @@ from math import exp, hypot, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
+from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_RUNS_SD
 from tollmeter.maths.distributions import (
     EFFICIENCY_OF_MIDDLE,
     NORMAL,
-    NORMAL_DISTANCE,
     digamma,
     student_reach,
     trigamma,

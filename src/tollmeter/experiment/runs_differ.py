@@ -18,8 +18,6 @@ from math import log, sqrt
 from statistics import median
 from typing import NamedTuple
 
-from tollmeter.maths.distributions import NORMAL_DISTANCE
-
 USUAL_RUNS_SD = 0.01
 """Of a probe that is not below, and of rows whose data exceed the private caches."""
 USUAL: dict[str, float] = {
@@ -52,6 +50,10 @@ _MOSTLY = 0.5
 USUAL_SHARED = 0.3
 """Of data in a cache that other guests use too: two runs of a quiet guest differ by 43 % (decision 10)."""
 _SIZE = re.compile(r" size=(\d+)")
+
+
+NORMAL_DISTANCE = 0.9539
+"""Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 
 
 class Cost(NamedTuple):

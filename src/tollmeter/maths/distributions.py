@@ -16,8 +16,6 @@ NORMAL = 1.959963984540054
 """Half of a 95 % interval of a normal distribution, in standard deviations."""
 NORMAL_QUARTILE = 0.6744897501960817
 """Median absolute value of a normal deviate."""
-NORMAL_DISTANCE = 0.9539
-"""Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 EFFICIENCY_OF_MIDDLE = 0.955
 """Efficiency of the Hodges-Lehmann estimate relative to the mean, for normal values (1963)."""
 _LEVEL = 0.05
