@@ -20,6 +20,7 @@ from tollmeter.library.profiling import (
     Slice,
     profile_suite,
 )
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.store.request import stored_records
 from tollmeter.targets.profiling_visit import ProfileRequest
@@ -174,7 +175,7 @@ def test_a_core_that_earlier_runs_saw_wider_is_known_as_shared() -> None:
 
 def test_a_share_is_known_no_better_than_its_slices_agree_or_chance_permits() -> None:
     alike = [{"f": 500, "g": 500}] * 10
-    assert within(alike, "f") == pytest.approx(1.96 * 100 * 0.5 / 10_000**0.5, rel=1e-4)
+    assert within(alike, "f") == pytest.approx(NORMAL * 100 * 0.5 / 10_000**0.5)
     apart = [{"f": 400, "g": 600}, {"f": 600, "g": 400}] * 5
-    assert within(apart, "f") == pytest.approx(1.96 * 10 / 9**0.5, rel=1e-4)
+    assert within(apart, "f") == pytest.approx(NORMAL * 10 / 9**0.5)
     assert within(alike[:1], "f") is None

@@ -50,8 +50,6 @@ _MOSTLY = 0.5
 USUAL_SHARED = 0.3
 """Of data in a cache that other guests use too: two runs of a quiet guest differ by 43 % (decision 10)."""
 _SIZE = re.compile(r" size=(\d+)")
-
-
 NORMAL_DISTANCE = 0.9539
 """Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 
