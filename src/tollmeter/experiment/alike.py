@@ -20,23 +20,24 @@ from tollmeter.experiment.visit_table import VisitTable, grouped, has_hardware_t
 from tollmeter.model import Counted, Outcome, Samples
 
 MOST_ODD = 0.1
-"""Share of visits that are unlike the others: of more it is not known which are odd."""
+"""Highest share of visits that count as unlike the others: of a larger share it is unknown which are wrong."""
 MOST_LIKE = 30.0
-"""Times the median of a run that a clock's resolution is, and a reading's cost, and the other way: each is the least of
-several. A core that wakes at 400 MHz of 4.7 GHz reads it in 11 times the time, and another ABI may have no vDSO. As
-many readings in a row may lie in one step of 41 ns, and so take no time."""
+"""Highest ratio of a visit's clock resolution, or cost of a reading, to the median of the run, and of the median to it.
+Each is the least of several readings: a core that wakes at 400 MHz instead of 4.7 GHz takes 11 times as long, another
+ABI may have no vDSO, and 30 readings in a row may fall into one clock step of 41 ns."""
 LEAST_TURN_CYCLES = 0.25
-"""Of a loop that counts down: a core completes one addition a cycle of a chain, and some drop an addition of one."""
+"""Fewest core cycles of one turn of a counting loop: a core completes one addition of a chain per cycle, and some cores
+eliminate an addition of 1."""
 EVIDENCE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns", "cpu_before",
             "control_hz", "width_hz", "width_between_hz", "frequency_khz", "at_ns")  # fmt: skip
 MET: Sequence[tuple[tuple[str, ...], bool, bool]] = (
     (("voluntary", "involuntary"), True, False), (("minor_faults",), True, True), (("voluntary",), False, True),
     (("major_faults",), False, True),
 )  # fmt: skip
-"""What lies beside a sample; whether one visit must not lack it, and whether it must not have more: a neighbour takes
-the CPU from a worker as often as it likes."""
+"""Events counted during a sample; whether a visit must have them if all other visits of its point do; and whether it
+must not have far more of them. Another workload may preempt a worker any number of times."""
 MOST_MET = 2.0
-"""Times what any sample of another visit meets."""
+"""Highest ratio of a sample's events to the highest count in a sample of any other visit of the point."""
 WAITS = "a worker waits, or faults, in all samples of a visit only where it does in some of its point's other visits"
 LIKE_OTHERS = "what each sample of all other visits of a point meets, some sample of a visit meets"
 REPORTED = "what the system reports beside one visit of an ABI, it reports beside all"
@@ -181,8 +182,8 @@ def _rungs_rise(counts: Counted, _: Outcome) -> bool:
 
 
 def _is_outside(counts: Counted, _: Outcome) -> bool:
-    """Returns whether the steps of a chase lead out of it, or to more pages than so many steps enter: some to another
-    cell, and a row of neighbouring cells after each."""
+    """Returns whether the steps of a pointer chase leave its buffer, or enter more pages than this number of steps can:
+    some steps enter another cell, followed by a row of neighbouring cells."""
     page, stride = max(1, counts.page_bytes), counts.chase_stride
     near = FIRST_STEPS * counts.chase_in_order
     entered = 2 * (FIRST_STEPS - near) + near * stride / page + 2 if stride else FIRST_STEPS
@@ -217,7 +218,7 @@ OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
     (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),
     (_took_longer, True, COUNTING_TAKES_TIME),
 )  # fmt: skip
-"""Of workers that wait for no others, and whether also of others."""
+"""Rules about counted work: the test, whether it also applies to workers that wait for others, and the sentence."""
 
 
 def _first_counted(recorded: Recorded) -> Places:
@@ -268,9 +269,9 @@ def _spent(recorded: Recorded) -> Places:
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}
 FIRST_COUNTED = "work is counted in a point's first visit"
 MOST_SPENT = 2.0
-"""Times what samples took, some of which are not recorded."""
+"""Highest ratio of a worker's CPU time to the time of its recorded samples: some samples are not recorded."""
 FIRST_STEPS = 256
-"""Of a chase, whose pages are counted."""
+"""Steps of a pointer chase for which the entered pages are counted."""
 OF_ALIKE: Sequence[Callable[[Recorded], Places]] = (
     _clocks, _grows, _chosen, _counted, _first_counted, _accounted, _spent,
 )  # fmt: skip

@@ -22,13 +22,15 @@ Array = NDArray[np.float64]
 BATCHES = 3
 """Iterations of both batches of a sample, n and 2n, as a multiple of n."""
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
-"""What a call, a reading of the clock and a loop's beginning may take beyond the clock's own cost; and with a gate."""
+"""Time in ns that a call, a clock reading and the start of a loop may take beyond the clock's own cost: of a single
+worker, and of one that synchronises with companions at a gate."""
 _PROVEN = 4.0
 _PARTED = 0.005
 LEAST_SAMPLES = 8
-"""Samples of a point, below which neither what a batch pays once nor whether its cost is linear is estimated."""
+"""Fewest samples of a point from which the time that a batch pays once, and linearity, are estimated."""
 _OF_MEDIAN = sqrt(pi / 2) / NORMAL_QUARTILE
-"""Standard error of a median, from the median absolute deviation, both as for a normal distribution."""
+"""Factor from the median absolute deviation to the standard error of a median times sqrt(n), for a normal
+distribution."""
 
 
 class Paid(NamedTuple):
@@ -77,7 +79,7 @@ def differences(times: Array, iterations: Array) -> Array:
 
 
 def with_error(sample: Array) -> tuple[float, float]:
-    """Median and its standard error."""
+    """Returns the median and its standard error."""
     middle = middle_of(sample)
     return middle, _OF_MEDIAN * middle_of(np.abs(sample - middle)) / float(np.sqrt(len(sample)))
 
@@ -92,8 +94,8 @@ def with_error(sample: Array) -> tuple[float, float]:
 # processes wait for each other, the first iteration of a batch may be free: the CPU of the other one is still awake.
 
 _EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
-"""By how much an exponent may differ from 1; and where processes wait for each other, since a CPU that waits longer
-sleeps more deeply."""
+"""Highest deviation of the exponent of n from 1 that counts as linear. The second applies if processes wait for each
+other: a CPU that waits longer enters a deeper sleep state."""
 _LEAST_OF_LENGTH = 4
 _SHORT = 0.75
 _SURE = 2.0

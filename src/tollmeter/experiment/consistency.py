@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one journal says twice, and whether it says the same: each rule is a sentence that holds of every honest run,
-since one machine, one clock and one host wrote all of it (docs/measuring.md lists them).
+"""Finds contradictions between the records of one journal. Each rule is a sentence that is true of every honest run,
+since one machine, one clock and one host wrote the whole journal (docs/measuring.md lists the rules).
 
-A visit that breaks a rule has no numbers; where the records of the machine, of its clock or of the whole run break one,
-no visit on this machine has. Rules about time hold for a clock of Linux, and those about CPUs where it reports them."""
+A visit that breaks a rule has no numbers. If the record of the machine, of its clock or of the whole run breaks a rule,
+no visit on this machine has numbers. Rules about time apply to Linux's clock, and rules about CPUs if Linux reports
+them."""
 
 from __future__ import annotations
 
@@ -61,61 +62,65 @@ from tollmeter.experiment.timed_visits import (
     SampleRule,
     TimedSamples,
     TimedVisits,
+    numbers_without_samples,
     timed_visits,
-    told_of,
 )
 from tollmeter.experiment.uniform import uniform
 from tollmeter.experiment.visit_table import LINUX_CLOCK, LONGEST_NS, VisitTable, grouped, is_of_this_machine
 from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
 STATUS, DISTURBED = "infrastructure", "unstable"
-"""Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
+"""Status of a withheld visit, which counts only if its point has no other visit. DISTURBED: another workload may have
+caused the contradiction."""
 LEAST_READING_CYCLES = 10
-"""Of a clock, and of a system call."""
+"""Fewest core cycles of a clock reading, and of a system call."""
 TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
-"""Of timers whose rate is fixed: 3.579545 MHz, and at most 1,000 ticks a second."""
+"""Steps of timers of a fixed rate: 3.579545 MHz, and at most 1,000 ticks a second."""
 MOST_STEPS = 10
-"""Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
+"""Ratio from which a clock's steps count as long: step over the smallest difference of two times, or over the cost of a
+reading."""
 MOST_BOOST = 1.5
-"""Of CPUs of one kind, times the fastest rate of a whole run that the rate before it may be."""
+"""Highest ratio of the core's rate before the run to its fastest rate during the run, for CPUs of one kind."""
 LEAST_EQUAL = 4
-"""Samples that are equal beyond chance."""
+"""Number of equal samples that is not due to chance."""
 ROUNDED_NS = 2
-"""By so much two times of one number of steps differ."""
+"""Two times of the same number of clock steps differ by at most this much, by rounding."""
 MOST_PER_CYCLE = 16
-"""Instructions: twice as many as any core completes in a cycle."""
+"""Instructions per cycle: twice as many as any core completes."""
 MOST_APART, STEADY = 1.5, 1.1
-"""Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
-within the second."""
+"""Highest ratio of the fastest rates of two control loops. A rate counts if the loop's second-fastest rate is within a
+factor of STEADY of it."""
 MOST_APART_USUALLY = 1.2
-"""The same of loops of one kind, in the median of a run; and times its longer batches that a sample lasts longer: 1.04,
-with what runs before them untimed."""
+"""Highest ratio of the rates of two loops of one kind, in the median of a run. Also the highest ratio of a full
+sample's extra time to the extra time of its batches: 1.04 is expected, since untimed iterations run before them."""
 MOST_APART_ONCE = 4.0
-"""The same in one visit: 1.7 in 15,000 visits beside neighbours."""
+"""Highest ratio of the rates of two loops of one kind in one visit: the highest of 15,000 visits beside other workloads
+was 1.7."""
 LEAST_WIDTH = 0.5
-"""Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
+"""Lowest ratio of independent to dependent additions in equal time: a busy sibling hyperthread takes half of them."""
 LEAST_EVENT_CYCLES = 100
-"""Of a page fault or a context switch."""
+"""Fewest core cycles of a page fault or a context switch."""
 LEAST_LOOP_NS = 5_000
-"""Of a loop of 10 us, of which two or three run between two samples. A process whose first loop ran on a contended core
-has sized them there, and on an uncontended one they take half as long."""
+"""Shortest time of a loop of 10 us, of which two or three run between two samples. A process that sized its loops on a
+contended core runs them in half the time on an uncontended one."""
 WARMED = 1 / 8
-"""Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
+"""Share of the shorter batch that runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
-"""Such times of a visit, of which the least is what is left when nothing disturbs."""
+"""Number of undisturbed times of a visit of which the shortest counts as free of disturbance."""
 LONGEST_READING_NS = 300.0
-"""Of the clock, for which loops of 10 us beside samples show the core's rate: a reading of an HPET is a large part of
-them."""
+"""Slowest clock with which loops of 10 us beside samples show the core's rate: reading an HPET takes a large part of
+such a loop."""
 MOST_FASTER = 64
-"""Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
-near."""
+"""Highest ratio of a visit's speed to that of the next fastest visit of its point: a cache line that no other CPU takes
+is accessed 30 times as fast."""
 LEAST_BROKEN, MOST_SOUND = 2, 3
-"""Visits of a point that break a rule, and of how many one, where none of them counts; so of a visit's samples."""
+"""If at least LEAST_BROKEN visits of a point, and at least one in MOST_SOUND, break a rule, no visit of the point
+counts. The same numbers apply to the samples of a visit."""
 LEAST_ANEW = 4
-"""Samples of a visit that a contended core disturbed, before it waits."""
+"""Number of samples that a contended core disturbs before the visit waits for an uncontended one."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
-"""Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
-companion may be waited for."""
+"""Longest time between two samples outside of the batches: this share of the batches' time, plus this multiple of the
+median over the run."""
 HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have a control and as many companions, or none has"
@@ -135,14 +140,16 @@ COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and syst
 TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, SAME_LOOP, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
-"""Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
+"""Sentences that another workload can make false of a visit: of one to four visits in 500 in a guest at load 10."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
-"""Of the visits of a run: ten times as many as a neighbour disturbs, and several in a run of a few seconds."""
+"""Highest number and share of a run's visits whose violation may be due to other workloads: ten times the measured
+share, and a few visits in a run of a few seconds."""
 
 
 class Checked(NamedTuple):
-    """outcomes: the same, those that contradict the rest without their numbers. contradictions: in sentences. What is
-    inferred from rates is one only in more visits than a busy machine disturbs."""
+    """The checked visits of a run. outcomes: all visits; those that contradict other records are without their numbers.
+    contradictions: as sentences. A rule about rates is listed only if more visits break it than a busy machine
+    disturbs."""
 
     outcomes: tuple[Outcome, ...]
     contradictions: tuple[str, ...]
@@ -177,8 +184,9 @@ def checked(recorded: Recorded) -> Checked:
 
 
 def _of_whole_points(recorded: Recorded, broken: Mapping[int, str]) -> dict[int, str]:
-    """Returns the remaining visits of each point of which several visits break a rule, since none of them is known to
-    be sound. Another workload that disturbs one visit in 500 does not disturb a third of the visits of one point."""
+    """Returns the other visits of each point of which several visits break a rule, with the broken rule: none of them
+    is known to be sound. Another workload, which disturbs one visit in 500, does not disturb a third of the visits of
+    one point."""
     points, several = recorded.table.points, len(recorded.table.of_points)
     made = np.bincount(points[recorded.table.samples > 0], minlength=several)
     odd = np.bincount(points[[*broken]], minlength=several) if broken else np.zeros(several, np.int64)
@@ -243,7 +251,8 @@ def _is_translated(machine: Machine) -> bool:
 
 
 def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
-    """Loops ran on one core, in the median of the run: one visit may be disturbed."""
+    """Yields the rules about loop rates, sample lengths and CPU quota that the whole run breaks. Loops are compared in
+    the median of the run, since single visits may be disturbed."""
     numbers = timed.numbers
     is_known = (numbers["rate"] > 0) & (numbers["clock_ns"] <= LONGEST_READING_NS)
     for name, of, visits, least, most, why in LOOPS if not _is_translated(recorded.machine) else ():
@@ -268,7 +277,8 @@ LOOPS = (
     ("named_hz", "rate", 1, 1 / MOST_OVER_NAMED, MOST_OVER_NAMED,
      "a core is about as fast as the frequency that the system reports"),
 )  # fmt: skip
-"""Of visits, how many of which the rates of two loops are known at least, and how often the first is the second."""
+"""Pairs of loops: names of both rates, least number of visits in which both are known, lowest and highest ratio of the
+first to the second in the median of these visits, and the rule."""
 OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, run_contradictions, _clock)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
@@ -332,10 +342,10 @@ OF_VISITS: Sequence[Callable[[Recorded], Places]] = (
 
 
 def _timed_visits(recorded: Recorded) -> TimedVisits:
-    """Some visits at a time."""
-    table, chance = recorded.table, _Chance(recorded.table.samples[recorded.table.timed])
+    """Returns the timed visits with the values computed from their samples. The samples are read in chunks."""
+    table, chance = recorded.table, _RepeatedTimes(recorded.table.samples[recorded.table.timed])
     places = table.timed
-    stated = dict(told_of(table, recorded.probes, _least_cycles(recorded)))
+    stated = dict(numbers_without_samples(table, recorded.probes, _least_cycles(recorded)))
     stated["step_ns"] = _steps_ns(recorded, places)
     coarse = table.resolution_ns[places] > MOST_STEPS * np.maximum(stated["step_ns"], table.cost_ns[places])
     is_translated = _is_translated(recorded.machine)
@@ -360,8 +370,8 @@ def _numbers_of(some: TimedSamples) -> Numbers:
 
 
 def _alike(_: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits that are far faster than all others of their point, among workers that wait for nothing: a CPU in
-    a deep sleep state wakes a hundred times as late as one in a light state."""
+    """Returns visits that are far faster than all others of their point, if their worker waits for nothing: a CPU in a
+    deep sleep state wakes a hundred times as late as one in a light state."""
     each_ns, odd = timed.numbers["each_ns"], np.zeros(len(timed.places), dtype=bool)
     for group in grouped(np.flatnonzero(timed.numbers["is_alone"]), timed.points):
         least, other = np.argsort(each_ns[group], kind="stable")[:2] if len(group) > 2 else (0, 0)
@@ -370,7 +380,8 @@ def _alike(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Returns a visit with a control loop that no other of the run comes near: a neighbour only makes loops longer."""
+    """Returns a visit whose control loop is far faster than those of all other visits: other workloads only slow loops
+    down."""
     known = np.flatnonzero(timed.numbers["clock_ns"] <= LONGEST_READING_NS)
     fastest = np.maximum(timed.numbers["rate"], timed.numbers["control_hz"])[known]
     if len(known) >= LEAST_USUAL and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
@@ -380,8 +391,8 @@ def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits that overlap in time, each from the begin of its first sample to the end of its last. Reused
-    visits are not examined."""
+    """Returns visits that overlap in time. A visit lasts from the begin of its first sample to the end of its last.
+    Reused visits are not examined."""
     if recorded.asked.reused:
         return
     known = timed.numbers["begin_ns"] > 0
@@ -402,7 +413,8 @@ def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _placed(allowed: set[int], some: TimedSamples) -> Broken:
-    """A visit is on CPUs that the run may use, and its pinned worker stays among them: mostly on the first."""
+    """Yields the visits on CPUs that the run may not use, and those whose pinned worker left its CPUs. In most visits
+    the worker stays on the first CPU."""
     before, after = (column.astype(np.int64) for column in some.taken.whole(("cpu_before", "cpu_after")).values())
     least, most = some.taken.least(np.minimum(before, after)), some.taken.most(np.maximum(before, after))
     may_not, left = np.zeros(len(some.visits), dtype=bool), np.zeros(len(some.visits), dtype=bool)
@@ -466,7 +478,8 @@ def _timed(some: TimedSamples) -> Counts:
 
 
 def _beyond_sample(some: TimedSamples) -> Broken:
-    """Companions run during the batches, or after them."""
+    """Yields the visits whose companions' times contradict their samples. Companions run during the batches, or after
+    them."""
     odd, idle, unlike_others, again = np.zeros((4, len(some.visits)), dtype=bool)
     for at, samples in enumerate(some.taken.visits):
         if samples.columns.has_lanes:
@@ -497,8 +510,9 @@ def _begun(some: TimedSamples) -> Broken:
 
 
 def _executes(some: TimedSamples) -> Broken:
-    """Most samples of a visit leave the time. The longer batch is taken whole: the difference to the shorter one is too
-    short where that was disturbed, or where the first iterations of a map cost more than all others."""
+    """Yields the visits of which most samples take fewer cycles than their instructions and calls need. The whole
+    longer batch is used: the difference of both batches is too small if the shorter one was disturbed, or if the first
+    iterations of a mapping cost more than all others."""
     taken, need, rate = some.taken, some.numbers["need"], some.numbers["rate"]
     each_ns = taken.column("body_2n") / (2 * taken.column("iterations"))
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
@@ -548,8 +562,8 @@ def _stepped(some: TimedSamples) -> Broken:
 
 
 def _differ(some: TimedSamples) -> Broken:
-    """Times of many steps of the clock are not equal in all of a visit's samples of full length. On a quiet core few
-    differ."""
+    """Yields the visits in which all samples of full length take equal times, although each takes many clock steps. On
+    a quiet core few times differ."""
     taken = some.taken
     turns = taken.column("iterations")
     is_full = turns == taken.spread(turns[taken.starts[:-1]])
@@ -564,7 +578,8 @@ def _is_fine(some: TimedSamples, name: str = "body") -> Mask:
 
 
 def _doubled(some: TimedSamples) -> Broken:
-    """A batch also pays once for its call and for reading the clock."""
+    """Yields the visits whose batches of 2n take exactly twice the time of those of n: a batch also pays once for its
+    call and for reading the clock."""
     taken = some.taken
     twice = (taken.column("body_2n") == 2 * taken.column("body_n")) & _is_fine(some)
     yield (
@@ -586,8 +601,8 @@ def _longer(some: TimedSamples) -> Broken:
 
 
 def _rates(some: TimedSamples) -> Broken:
-    """The control loop before and after a visit is the one beside its samples. An interrupt makes a reading too slow:
-    two agree on each side."""
+    """Yields the visits whose control loop around the visit and beside its samples have different rates. An interrupt
+    only slows a loop, so each of the two rates must be confirmed by a second reading."""
     taken, stated, beside = some.taken, some.numbers, some.taken.column("control_hz")
     fastest, most, least = taken.most(beside), stated["rate"], stated["second_rate"]
     is_fastest = beside == taken.spread(fastest)
@@ -598,7 +613,8 @@ def _rates(some: TimedSamples) -> Broken:
 
 
 def _complete(some: TimedSamples) -> Broken:
-    """A runtime that takes a reading in the middle of a sample records all of this."""
+    """Yields the visits that lack a start time, a layout or a control loop before or after them, though their runtime
+    records these: it takes a reading in the middle of a sample."""
     taken, stated = some.taken, some.numbers
     lacks = (stated["began_ns"] <= 0) | (stated["second_rate"] <= 0) | (stated["has_layout"] <= 0)
     lacks |= taken.least(some.at_ns) <= 0
@@ -606,8 +622,9 @@ def _complete(some: TimedSamples) -> Broken:
 
 
 def _chained(some: TimedSamples) -> Broken:
-    """A visit that waits for an uncontended core reads it anew, before an even sample and after four. A runtime that
-    takes no reading in the middle of a sample takes several between two."""
+    """Yields the visits in which the reading that ends a sample is not the one that begins the next. Exempt are visits
+    that waited for an uncontended core, which read anew before even samples from the fifth on, and runtimes without a
+    reading in the middle of a sample, which take several readings between two samples."""
     taken, first = some.taken, some.taken.starts[:-1]
     number = np.arange(len(taken)) - taken.spread(first)
     is_anew = taken.spread(some.numbers["has_waited"]) & (number % 2 == 0) & (number >= LEAST_ANEW)
@@ -625,9 +642,10 @@ OF_SAMPLES: Sequence[SampleRule] = (
 
 
 def _beside(some: TimedSamples) -> Numbers:
-    """Returns for each visit: the least time between two samples outside of the batches and of the untimed iterations
-    before them, and the time of the batches, in ns; whether enough samples were undisturbed; the ratio of a full
-    sample's extra time to that of its batches; how many samples were longer outside, and how many inside them."""
+    """Returns for each visit: rest_ns, the shortest time between two samples outside of the batches and of the untimed
+    iterations before them; batches_ns, the shortest time of the batches; is_calm, whether enough samples were
+    undisturbed; own_ns, the batches' time in samples that gave up no CPU; pace, the ratio of a full sample's extra time
+    to that of its batches."""
     taken, plain = some.taken, some.numbers["is_plain"] > 0
     calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
     calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
@@ -665,7 +683,8 @@ def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
 
 
 def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
-    """Visits that are not plain are compared with others of their point."""
+    """Returns visits with too much time between samples outside of the batches. Plain visits are compared with the
+    run's median, and all others with visits of their point."""
     calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
@@ -697,8 +716,8 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
 
 
 def _apart(_: Recorded, timed: TimedVisits) -> Places:
-    """Returns visits whose control loops beside the samples and between them differ: another workload does not lengthen
-    only the loops in the middle. Visits with few samples are not examined."""
+    """Returns visits whose control loops beside the samples and in the middle of them differ: another workload does not
+    slow only the loops in the middle. Visits with few samples are not examined."""
     between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
     known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_EQUAL)
     least, most = np.minimum(between, beside), np.maximum(between, beside)
@@ -714,12 +733,12 @@ OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
 )  # fmt: skip
 
 
-class _Chance:
-    """A number of 8 bytes for each few successive times of the body, or of the control, and for the first rates of a
-    visit, which are equal where all of these are. None of those of which several are equal."""
+class _RepeatedTimes:
+    """Hashes of 8 bytes of every LEAST_EQUAL successive times of the body or of the control, and of the first rates of
+    a visit. Two equal hashes mean equal values. Values that are all equal among themselves are not hashed."""
 
     def __init__(self, samples: NDArray[np.int32]) -> None:
-        """samples: of each visit that is to be added."""
+        """samples: number of samples of each visit that will be added."""
         self._keys = {"times": np.empty(2 * samples.sum(), np.uint64), "rates": np.empty(len(samples), np.uint64)}
         self._counts = {name: np.zeros(len(samples), np.int64) for name in self._keys}
         self._visits = 0
@@ -739,7 +758,8 @@ class _Chance:
         return ()
 
     def _add(self, name: str, columns: Sequence[Sequence[Floats]], whose: Counts, are_meant: Mask) -> None:
-        """columns: of each, so many successive values, an array each."""
+        """Adds hashes. columns: for each quantity its successive values, one array for each position; whose: visit of
+        each hash; are_meant: which are added."""
         keys, equal = np.zeros(len(whose), np.uint64), np.zeros(len(whose), np.int8)
         for values, mixes in zip(columns, _MIX, strict=False):
             for at, (value, mix) in enumerate(zip(values, mixes, strict=True)):
@@ -752,7 +772,7 @@ class _Chance:
         self._counts[name] += np.bincount(whose[kept] + self._visits, minlength=len(self._counts[name]))
 
     def again(self) -> Counts:
-        """Returns the added visits that share a number with another visit."""
+        """Returns the added visits that share a hash with another visit."""
         found = list[Counts]()
         for name, counts in self._counts.items():
             keys = self._keys[name][: counts.sum()]
@@ -766,13 +786,13 @@ class _Chance:
 
 
 def _equal(keys: Keys) -> Keys:
-    """Returns the numbers that are there more than once."""
+    """Returns the hashes that occur more than once."""
     ordered = np.sort(keys)
     return np.asarray(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _successive(values: NDArray[T]) -> list[NDArray[T]]:
-    """So many that follow each other, from each on."""
+    """Returns one array for each of LEAST_EQUAL positions: together, the values at one index are successive values."""
     return [values[at : at + max(0, len(values) - LEAST_EQUAL + 1)] for at in range(LEAST_EQUAL)]
 
 

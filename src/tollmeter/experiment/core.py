@@ -33,7 +33,8 @@ _LEAST_SD, _STEADY = 0.0002, 0.002
 _LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
 _REACHED = 0.9
 _STEPPED = 0.98
-"""Share of the visit's clock. A busy sibling makes the control loop slower by up to 2 %."""
+"""Share of the visit's clock below which a sample's own clock is used. A busy sibling slows the control loop by up to 2
+%."""
 
 
 def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
@@ -68,9 +69,9 @@ def reached(rates: Iterable[float]) -> float | None:
 
 
 def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
-    """The core's clock before and after each sample, two columns: the visit's, except where control loops show a lower
-    one. Each is the median of three loops in a row, since an interrupt makes one of them slow. clocks_hz: of each
-    visit, 0 if it is not known."""
+    """Returns the core's clock before and after each sample, in two columns: the clock of the visit, or a lower one
+    that the control loops beside the sample show. Each loop rate is the median of three successive loops, since an
+    interrupt slows one of them. clocks_hz: of each visit, 0 if unknown."""
     own = taken.spread(clocks_hz)
     before, after = (np.where(read > 0, read, own) for read in map(taken.column, ("control_before_hz", "control_hz")))
     earlier, later = own.copy(), own.copy()
@@ -85,7 +86,7 @@ def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
 
 
 class ClockEvidence(NamedTuple):
-    """The costs of the points of one metric, and the result of `clock_evidence` for each point."""
+    """Costs of the points of one metric, with the value of `clock_evidence` for each point."""
 
     costs: Sequence[float]
     evidence: Sequence[float]
@@ -145,15 +146,16 @@ def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
 # since nothing makes a core wider than it is.
 
 WHOLE_FROM = 0.95
-"""Share of the full width. A neighbour that takes less is not distinguished from a burst that was cut short."""
+"""Share of the full width from which a reading counts as uncontended. A sibling that takes less is not distinguished
+from a burst that was cut short."""
 _HEAP = 0.03
 _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
 _LOOKS = 3
-"""At the core of each sample, at most."""
+"""Highest number of width readings of a sample."""
 _NAMES = np.array(["unknown", "contended", "uncontended"], object)
 _ALTERNATES = 0.6
 _LEAST_BUSY = 0.04
-"""Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
+"""Lowest share of readings beside a busy sibling that matters: a smaller share slows a row by less than 1 %."""
 
 
 def widths(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
@@ -175,7 +177,7 @@ class CoreSeen(NamedTuple):
     readings: NDArray[np.float32]
 
     def contended(self, full_width: float) -> float:
-        """The contended share of the readings, which are below the full width."""
+        """Returns the share of the readings that are below the full width."""
         return float((self.readings < WHOLE_FROM * full_width).mean()) if len(self.readings) else 0.0
 
 
@@ -211,8 +213,8 @@ def _alternates(low: Mask) -> bool:
 
 
 def highest_mode(readings: Floats) -> float | None:
-    """The middle of the highest mode of widths: a stretch of 3 % that contains eight readings and 2 % of all. None for
-    too few. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
+    """Returns the middle of the highest mode of widths: the highest range of 3 % that contains eight readings and 2 %
+    of all. None for too few readings. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
     ordered = readings
     ordered.sort()
     least = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
@@ -319,8 +321,8 @@ def is_of(contended: float | None, state: StateName | None) -> bool:
 
 
 def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | None:
-    """The state of which every point has enough slices, since points are compared; "unknown" without such a state, None
-    if the state was not observed. contended: by point and slice."""
+    """Returns the state of which every point has enough slices, so that points can be compared; "unknown" without one,
+    None if the core's state was not measured. contended: by point and slice."""
     best, fewest = likeliest(contended)
     if any(part is None for parts in contended for part in parts) or not contended:
         return None
@@ -328,7 +330,7 @@ def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | Non
 
 
 def likeliest(contended: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
-    """Returns the state in which the point with the fewest slices still has most, and that number of slices."""
+    """Returns the state whose rarest point has the most slices, and that number of slices."""
     fewest = {
         state: min((sum(is_of(part, state) for part in parts) for parts in contended), default=0) for state in _STATES
     }

@@ -33,35 +33,37 @@ from tollmeter.model.topology import RELATION
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = 1024.0
 ROUNDED, MOST_OF_MEMORY = 1.05, 64
-"""Of two numbers of pages that are read one after the other; and times the machine's memory that a process maps."""
+"""Highest ratio of a number of pages to another that contains it, since the two are read one after the other; and
+highest ratio of the memory that a process maps to the machine's memory."""
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
-"""Values that the runtime reports of a process, and the probes of allocators (probes/datamodel/heap_metrics.h)."""
+"""Pairs of values of which the first is part of the second, as the runtime and the allocator probes
+(probes/datamodel/heap_metrics.h) report them."""
 MADE_FOR = "-march=", "-mabi=", "-m32", "-m64", "-mx32"
-"""Flags that say which CPUs execute a file, and in which of their modes."""
+"""Compiler flags that determine which CPUs, and which of their modes, execute a file."""
 COMMANDS = "workload."
-"""Of a suite: their own files say how they are built."""
+"""Prefix of the names of a suite's workloads, whose own files state how they are built."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
 HAS_CONTROL = "a visit has a control where its probe has"
 SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
 LEAST_ELF_BYTES = 52 + 32
-"""A header of 32 bits, and of one segment."""
+"""Size of a 32-bit ELF header and one program header."""
 SEEDED = "a layout is of the run's seed"
 MOST_UNDER_WAY = 2
-"""Visits: one that is timed, and one that is set up beside it."""
+"""Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
 LEAST_USUAL = 8
-"""Visits, or samples of one, from which on it is known what is usual among them."""
+"""Fewest visits, or samples of a visit, whose usual value is known."""
 MOST_LAYOUTS = 4096
-"""Of a point, whose seeds are made anew."""
+"""Highest number of layouts of a point whose seeds are derived again."""
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
     ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
     ("loongarch",): ("loongarch",),
 }  # fmt: skip
-"""Beginnings of ABIs' names, and of what `uname -m` says where the CPU itself executes them."""
+"""Prefixes of ABI names, and prefixes of the machine names (`uname -m`) of CPUs that execute them directly."""
 VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"), ("vsx", "altivec"): ("ppc",),
            ("rvv",): ("riscv",)}  # fmt: skip
-"""Beginnings of a kernel's name, likewise."""
+"""Prefixes of vector kernels' names, and of the machine names of CPUs that execute them."""
 
 
 class Asked(NamedTuple):

@@ -12,16 +12,17 @@ from tollmeter.experiment.taken import Floats, Taken, chunks, ranked
 from tollmeter.model import Outcome, Probe, Sample, Samples
 
 TICK_NS = 10_000_000
-"""Of the kernel's accounting of stolen time."""
+"""Tick of the kernel's accounting of stolen time."""
 CONTROL_MAY_MOVE, NEAR = 0.05, 0.9
-"""Of the control loop's rate; and the part of it by which all of a visit may differ without a look at each."""
+"""Highest change of the control loop's rate in an undisturbed sample. If all rates of a visit are within NEAR of it,
+its samples are not examined one by one."""
 MOST_LOST = 0.01
 """Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
 REASONS = (
     None, "another process ran on its CPU", "major fault", "moved to another CPU", "time stolen by the hypervisor",
     "control loop off its rate",
 )  # fmt: skip
-"""By what `disturbances` gives, the gravest first; the first is none."""
+"""Reasons by the index that `disturbances` returns, gravest first; index 0 is no disturbance."""
 
 
 def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
@@ -118,9 +119,9 @@ def stolen_share(outcomes: Sequence[Outcome]) -> float:
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:
-    """Returns for each sample whether the control rate is off before and after it. A reading that is off on one side
-    was itself interrupted, which is no evidence about the sample. In most visits all rates are so similar that none
-    can be off."""
+    """Returns for each sample whether the control rate is off both before and after it. A reading that is off on one
+    side only was itself interrupted, which says nothing about the sample. In most visits all rates agree, so that none
+    is off."""
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     filled, moves = taken.counts > 0, np.zeros(len(taken.counts), dtype=bool)
     if len(taken):

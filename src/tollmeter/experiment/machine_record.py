@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's record against itself: sets of CPUs, memory, caches and pages. Each row of the table is a sentence that
-holds of every honest record, and finds whether it is broken (docs/measuring.md lists them)."""
+"""Rules that compare the machine's record with itself: sets of CPUs, memory, caches and pages. Each row of the table
+has a sentence that is true of every honest record, and a function that returns whether it is broken (docs/measuring.md
+lists them)."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from tollmeter.model.topology import Topology, numbers
 
 X86 = ("x86_64", "i386", "i486", "i586", "i686")
 ANY_WAY = 0xFFFF
-"""Ways, in Linux's words, of a cache that is fully associative."""
+"""Number of ways that Linux reports for a fully associative cache."""
 LOCAL_DISTANCE = 10
-"""Of memory nodes, in Linux's words."""
+"""Distance of a memory node to itself, as Linux reports it."""
 MOST_OVER_NAMED = 6.0
-"""Times a frequency that the system names, the highest or the present one, that the core's rate is: acpi-cpufreq names
-1.0 GHz of a core that reaches 3.9 by its turbo. Of the present one also a part: some systems name what was asked."""
+"""Highest ratio of the core's rate to the highest or present frequency that the system reports: acpi-cpufreq reports
+1.0 GHz for a core that reaches 3.9 GHz by turbo. Also the highest inverse ratio for the present frequency, since some
+systems report the requested frequency."""
 LEAST_OF_HUGE, ENTRY_BYTES = 16, 4
-"""Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most: 4 on i686
-without PAE."""
+"""Fewest base pages of a transparent huge page; and smallest page-table entry in bytes (i686 without PAE), of which a
+table fills at most one page."""
 _LOAD = re.compile(r"[0-9.]+ [0-9.]+ [0-9.]+ ([0-9]+)/([0-9]+) [0-9]+")
 _NEGATIVE = re.compile(r"(^|[ /])-")
 
@@ -31,7 +33,7 @@ _PARTITIONS = ("packages", "dies", "clusters", "cores", "last_caches")
 
 
 def unlikely(machine: Machine) -> Iterator[str]:
-    """The sentences of the rules that a machine record breaks."""
+    """Yields the rules that a machine record breaks."""
     yield from (why for is_broken, why in OF_MACHINE if is_broken(machine))
     if machine.topology and machine.topology.online:
         yield from _of_topology(machine, machine.topology)
@@ -104,7 +106,7 @@ def _levels_are_odd(machine: Machine) -> bool:
 
 
 def _is_shared_further_in(machine: Machine) -> bool:
-    """Returns whether a cache is shared by CPUs that do not share the next level, or a level has two sizes of one kind.
+    """Returns whether CPUs share a cache but not the next level, or a level has two sizes of one kind of cache.
     VirtualBox lists one cache twice, which is permitted."""
     kinds = Counter((level, kind) for level, kind, _ in {(cache.level, cache.kind, cache.size_bytes)
                                                          for cache in machine.caches})  # fmt: skip

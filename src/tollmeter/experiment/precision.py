@@ -76,9 +76,9 @@ class Estimate(Record, frozen=True):
 
 
 class Scatter(Record, frozen=True):
-    """Prior knowledge of a point's scatter, as standard deviations of logarithms. visits_sd: of visits of different
-    layouts. freedom: the number of visits that this knowledge equals, small if points of one kind scatter very
-    differently. layouts: the share of the variance between visits that is between layouts."""
+    """Prior knowledge of a point's scatter, in logarithms. visits_sd: standard deviation of visits of different
+    layouts. freedom: the number of visits that this knowledge is worth; small if points of one kind scatter very
+    differently. layouts: share of the variance between visits that is between layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
     freedom: float = _PRIOR_FREEDOM
@@ -87,7 +87,7 @@ class Scatter(Record, frozen=True):
 
 
 def middle_of(values: Array) -> float:
-    """Median of a small array, in a twentieth of numpy's time: a run computes thousands."""
+    """Returns the median of a small array, in a twentieth of numpy's time: a run computes thousands."""
     ordered = np.sort(values, axis=None)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
@@ -226,12 +226,12 @@ def in_plain_numbers(
 
 
 def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
-    """Returns the greatest value of all visits, and the interval of the greatest value of another run of equal length.
-    visits: the greatest value of each.
+    """Returns the greatest value of all visits, and an interval for the greatest value of another run of equal length.
+    visits: greatest value of each visit.
 
-    The greatest value scatters as much as one visit's, whatever their number: maxima follow an extreme-value law, and
-    the maximum of maxima follows this law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs
-    scatter independently. The estimate uses logarithms, since delays have heavy tails, and ignores zeros."""
+    Its scatter does not depend on the number of visits: maxima follow an extreme-value law, and the maximum of maxima
+    follows the same law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs scatter independently.
+    The estimate uses logarithms, since delays have heavy tails, and ignores zeros."""
     top, logs = max(values), np.log([value for value in values if value > 0])
     if not len(logs):
         return Estimate(value=top, low=top, high=top)
@@ -314,7 +314,7 @@ def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> fl
 # The middle of all pairs without writing the pairs out: of forty thousand visits there are eight hundred million.
 
 _MOST_WRITTEN = 8
-"""Candidates for each value: as many are sorted, and more are narrowed down."""
+"""Remaining candidates per value below which all candidates are sorted; while more remain, the range is halved."""
 
 
 def middle_of_pairs(values: Array, sign: int, least: int) -> float:

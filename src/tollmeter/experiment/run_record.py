@@ -19,37 +19,39 @@ from tollmeter.model import Outcome, Probe, Select, Surroundings
 from tollmeter.model.topology import CoreKind
 
 LEAST_BETWEEN = 4
-"""Visits between two notes."""
+"""Fewest visits between two notes from which their times are compared."""
 SLACK_S, SLEWED = 0.2, 0.1
-"""Of a time, the latter its share: NTP may slew the clock of notes by a twelfth, and not that of visits."""
+"""Tolerance of a time: in seconds, and as a share, since NTP may slew the clock of the notes, and not that of the
+visits, by a twelfth."""
 LATE_S = 10.0
-"""After its budget a run begins no visit; but a program of a higher real-time priority may keep it from its CPU."""
+"""Longest time after the end of the budget at which a visit may begin. A run begins none, but a process of a higher
+real-time priority may delay it."""
 MOST_UNUSED, BEGINS_S = 10.0, 600.0
-"""Times the time of its visits that a budget is, beside building, of a run that it ends."""
+"""A run that its budget ended used at least the budget less BEGINS_S for building, divided by MOST_UNUSED."""
 MOST_INTERRUPTS = 1e7
-"""A second on a CPU: each takes hundreds of cycles."""
+"""Interrupts per second of one CPU: each takes hundreds of cycles."""
 MOST_EVENTS = 1e8
-"""Of the kernel's memory management, a second on a CPU."""
+"""Memory-management events of the kernel per second and CPU."""
 OF_OTHERS = "/proc/stat"
-"""Says how much of the CPUs' time others took."""
+"""Source of the CPU time that other processes took."""
 LEAST_QUOTA = 1e-3
-"""CPUs: Linux grants a millisecond of each second at least."""
+"""Smallest quota, in CPUs: Linux grants at least a millisecond of each second."""
 WIDTHS = 0.5, 16.0
-"""Additions in a cycle of an uncontended core."""
+"""Lowest and highest number of additions per cycle of an uncontended core."""
 MOST_DEVIATION = 10.0
-"""Of the logarithm of a row between runs."""
+"""Highest between-run standard deviation of the logarithm of a row."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
 MARGIN = 1.15
-"""Times the rate of a core that is known: its clock may move between a control loop and a sample."""
+"""Tolerance factor for times in core cycles: the clock may change between a control loop and a sample."""
 MOST_CAPACITY = 1024
-"""Of a core for Linux's scheduler."""
+"""Highest capacity of a core in Linux's scheduler."""
 MOST_KHZ = 20_000_000
 MOST_LEVELS = 5
-"""Of caches: s390x has four."""
+"""Highest number of cache levels: s390x has four."""
 LEAST_LINE, MOST_LINE = 8, 1024
 LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
 LOOKED_AHEAD = 3
-"""Visits, by which it is known which of two that are out of order is odd."""
+"""Number of later visits that decide which of two visits out of order is wrong."""
 MONOTONE = "visits stand in the order of their numbers, their rounds and the times at which they began"
 
 
@@ -118,7 +120,8 @@ RISING: Sequence[tuple[str, bool, Callable[[float, Surroundings | None], float |
     ("the time for which a run was throttled", False, lambda _, seen: seen.throttled_s if seen else None),
     ("the number of filters of system calls", False, lambda _, seen: seen.seccomp_filters if seen else None),
 )
-"""Of the notes of a run, and whether resumed runs go on with it."""
+"""Numbers of the notes that never fall: name, whether a resumed run continues the number, and the function that reads
+it."""
 
 
 def _out_of_bounds(recorded: Recorded) -> Iterator[str]:

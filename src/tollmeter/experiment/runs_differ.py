@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variance between runs of one machine, beyond what each run's own visits explain.
+"""The between-run variance of one machine: the variance of a row beyond that of each run's own visits.
 
-Costs are compared in ns and in cycles of each run's own core clock, and the view with less scatter is used: the clock
-of a machine wanders by some per cent from hour to hour, and a history kept in ns attributed that to the variance
-between runs.
+Costs are compared in ns and in cycles of each run's core clock, and the view with less scatter is used: the clock of a
+machine varies by some per cent from hour to hour, which would otherwise count as between-run variance.
 
 Rows are grouped by probe and metric. Rows whose data exceed the private caches form a separate group, since other
 guests leave a different share of the last cache and of memory in each run (decision 10)."""
@@ -19,7 +18,8 @@ from statistics import median
 from typing import NamedTuple
 
 USUAL_RUNS_SD = 0.01
-"""Of a probe that is not below, and of rows whose data exceed the private caches."""
+"""Between-run standard deviation of a probe without an entry in USUAL, and of rows whose data exceed the private
+caches."""
 USUAL: dict[str, float] = {
     "kernel.call_object": 0.0031,
     "kernel.enter_syscall": 0.0076,
@@ -28,27 +28,30 @@ USUAL: dict[str, float] = {
     "kernel.signal_self": 0.0038,
     "memory.latency": 0.0030,
 }
-"""Where a machine has no history: standard deviations of logarithms between runs, by `bench/tomorrow.py usual`, of
-twelve runs of 4 s of one quiet Zen 5 guest. Page faults and readings of the clock by a system call are not among them:
-runs of a quiet Zen 4 guest differ by 1.1 % in a page fault, and those of the Zen 5 by 0.3 %."""
+"""Between-run standard deviations of logarithms for a machine without history, computed by `bench/tomorrow.py usual`
+from twelve runs of 4 s of one quiet Zen 5 guest. Page faults and clock readings by system call have no entry: their
+deviation is 1.1 % in a quiet Zen 4 guest and 0.3 % in the Zen 5 guest."""
 
 USUAL_PLACED = {"memory.ping_pong": 0.7, "memory.transfer": 0.7}
-"""Of a line between two CPUs of a guest without a history. Its host runs virtual CPUs on one chiplet or on two, and
-moves them within seconds: of a Zen 3 guest a modified line takes 40 or 150 ns, a round trip by compare and swap 62 or
-275 ns. Two costs that are equally frequent deviate by half of their distance from the middle, ln(150 / 40) / 2."""
+"""Between-run standard deviation of a cache line's transfer between two CPUs of a guest without history. The host runs
+virtual CPUs on one chiplet or on two, and moves them within seconds: in a Zen 3 guest a modified line takes 40 or 150
+ns, and a round trip by compare and swap 62 or 275 ns. Two equally frequent costs deviate from their middle by half of
+their distance, ln(150 / 40) / 2."""
 
 _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
 SHARED = " shared"
 _OF_STATE = {"all": " over-all", "contended": " contended"}
-"""Rows in these states are groups of their own: by how much a busy sibling slows a core differs from run to run."""
+"""Suffixes of the groups of rows in these core states: how much a busy sibling slows a core varies between runs."""
 USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
-"""Where a machine has no history: what three busy default runs of a Zen 3 guest differ by. Over all samples where the
-sibling is busy for half of the time and more, and in proportion below."""
+"""Between-run standard deviations for a machine without history, from three busy default runs of a Zen 3 guest. The
+value for all samples applies if the sibling is busy for half of the time or more, and in proportion if it is busy for
+less."""
 _MOSTLY = 0.5
 USUAL_SHARED = 0.3
-"""Of data in a cache that other guests use too: two runs of a quiet guest differ by 43 % (decision 10)."""
+"""Between-run standard deviation of rows whose data are in a cache that other guests also use: two runs of a quiet
+guest differ by 43 % (decision 10)."""
 _SIZE = re.compile(r" size=(\d+)")
 NORMAL_DISTANCE = 0.9539
 """Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
@@ -66,7 +69,7 @@ class Cost(NamedTuple):
 
 
 class EarlierRun(NamedTuple):
-    """A run that was measured before. place: host and kernel; costs on two hosts or kernels may really differ. rows: by
+    """An earlier run of this machine. place: host and kernel; costs on two hosts or kernels may really differ. rows: by
     name, which begins with the probe's name and a blank."""
 
     place: str
@@ -111,10 +114,10 @@ def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0)
 
 
 def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
-    """Standard deviation between runs of logarithms, by group.
+    """Returns the between-run standard deviation of logarithms, by group.
 
-    The median over a group's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
-    of a row are not used, and no counts. usual: by probe, as shipped."""
+    It is the median over the group's rows, shrunk towards the usual value, which counts as four runs. Rows with fewer
+    than three runs and counts are not used. usual: by probe, as shipped."""
     by_group: dict[str, list[_RowScatter]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
         if not seen.is_count:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that the runtime obeys when it takes samples (probes/runtime/sample.c): the lengths of samples, their number,
-and the number of iterations that a visit inherits from the previous visit."""
+"""Rules of the runtime about samples (probes/runtime/sample.c): their lengths, their number, and the number of
+iterations that a visit inherits from the previous visit."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from tollmeter.experiment.timed_visits import NO_GAP, Broken, Numbers, TimedSamp
 from tollmeter.model import Counted
 
 HALVED_IN, LEAST_OF_HALF = 4, 3
-"""One pair of samples in so many has half of the iterations, or a third at least, since a body has whole turns."""
+"""One pair of samples in HALVED_IN has half of the iterations, or at least 1/LEAST_OF_HALF, since a body runs whole
+turns."""
 LEAST_READINGS = 2000
-"""Of the clock, which the shorter batch is as long as at least."""
+"""Shortest length of the shorter batch, in clock readings."""
 MOST_LONG, LEAST_ITERATIONS = 8.0, 8
-"""Times the requested length of a batch, of so many iterations, that it is, or a part of it: a batch is calibrated anew
-under a quarter and over four times, and a neighbour comes and goes meanwhile. So is the longest batch beside the count
-of its work, times one in a sample: six were seen beside neighbours."""
+"""Highest ratio of a batch's length to the requested length, and of the requested length to it, for batches of at least
+LEAST_ITERATIONS iterations: calibration repeats below a quarter and above four times, and other workloads start and
+stop meanwhile. The ratio also bounds the time of an iteration in the samples over that in the longest counted batch: 6
+was measured beside other workloads."""
 MOST_SAMPLES = 2
-"""Times those requested."""
+"""Highest ratio of the number of samples to the requested number."""
 LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
-"""Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
-time. And where one follows the other by the same step, or none, in most of a visit: 14,000 of a clock of 24 MHz may."""
+"""Fewest clock steps of a batch whose time must differ between samples: a shorter loop may take equal times on a
+quiet core. LEAST_SPACED_STEPS: the same of the distance between samples; 14,000 equal steps of a clock of 24 MHz
+were seen."""
 LEAST_SPACED = 6
-"""Samples of a visit whose times are looked at one after the other."""
+"""Fewest samples of a visit whose distances are examined."""
 USUALLY_WHOLE = 0.9
-"""Share of a run's visits whose core adds no more than an uncontended one."""
+"""Quantile of the visits' widths that counts as the width of an uncontended core."""
 SAME_LENGTHS = "a sample has the iterations of the first, or half as its number says"
 AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
 AS_BEFORE = "a visit has the iterations of its point's visit before"
 AS_LONG = "a batch is about as long as was requested"
 SPACED = "the samples of a visit do not begin evenly spaced"
 MOST_WIDER = 1.4
-"""Times the usual: 1.2 were seen of a core whose clock steps."""
+"""Highest ratio of a visit's width to the usual width: 1.2 was measured on a core whose clock steps."""
 AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
 AS_MANY = "a visit has at most twice the samples that were requested"
 

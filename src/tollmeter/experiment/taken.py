@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of several visits as one table. A visit has a dozen samples, and to ask a thousand visits one by one
-takes a thousand times as long as to ask them together.
-"""
+"""The samples of several visits as one table. A visit has a dozen samples; numpy processes the samples of a thousand
+visits together a thousand times as fast as one visit at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +21,10 @@ T = TypeVar("T", np.float64, np.int64, np.bool_)
 V = TypeVar("V")
 
 _AT_ONCE = 1024
-"""Visits, whose columns are 128 KiB each: the C library maps a block of 256 KiB by itself (model/samples.py), and to
-have its pages anew for each column took a fifth of the time."""
+"""Visits in a chunk. Their columns take 128 KiB each: the C library maps a block of 256 KiB separately
+(model/samples.py), and faulting in its pages for each column took a fifth of the time."""
 MANY_VISITS = 8192
-"""Of as many, what is derived from their samples takes 40 MB, and estimates a core's clock and width as well as 200,000
-do."""
+"""Visits whose derived values take 40 MB; as many visits estimate a core's clock and width as well as 200,000 do."""
 
 
 def chunks(visits: Sequence[V], at_once: int = 0) -> Iterator[Sequence[V]]:

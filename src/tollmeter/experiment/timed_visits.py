@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Visits that Linux's clock timed on this machine, and what their samples say: a few numbers a visit, so that rules
-about all of a run need no sample of it again."""
+"""Visits that Linux's clock timed on this machine, with a few numbers for each visit that are computed from its
+samples. Rules about the whole run use these numbers and do not read the samples again."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tollmeter.model import Outcome, Point, Probe
 
 Numbers = Mapping[str, NDArray[Any]]
 NO_GAP = np.iinfo(np.int64).max
-"""Of a visit's last sample."""
+"""Gap after a visit's last sample."""
 
 
 class TimedVisits(NamedTuple):
-    """places: theirs; points: the numbers of their points. numbers: a column has an element for each of them. broken:
-    of sentences that samples break, whose. again: those that repeat another's times."""
+    """The timed visits. places: their indices in the run; points: index of each visit's point; numbers: columns with
+    one value for each visit; broken: by rule, the indices of the visits whose samples break it; again: visits that
+    repeat another visit's times."""
 
     places: Counts
     points: NDArray[np.int32]
@@ -34,8 +35,8 @@ class TimedVisits(NamedTuple):
 
 
 class TimedSamples(NamedTuple):
-    """The samples of some timed visits. numbers: what is known of each visit without them. at_ns: when a sample began,
-    gap_ns: until the next began, timed_ns: what its batches took."""
+    """The samples of some timed visits. numbers: columns with the numbers of each visit that need no samples. at_ns:
+    start of each sample; gap_ns: time until the next sample begins; timed_ns: time of its batches."""
 
     visits: Sequence[Outcome]
     numbers: Numbers
@@ -52,7 +53,8 @@ SampleRule = Callable[[TimedSamples], Broken]
 def timed_visits(
     table: VisitTable, stated: Numbers, numbers: Callable[[TimedSamples], Numbers], rules: Sequence[SampleRule]
 ) -> TimedVisits:
-    """stated: numbers without samples; numbers: those of samples; rules: each says of some visits which break it."""
+    """Returns the timed visits, whose samples are read in chunks. stated: numbers that need no samples; numbers:
+    computes those that do; rules: each yields the visits that break it."""
     places = table.timed
     seen, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
     for several in chunks(range(len(places))):
@@ -74,10 +76,11 @@ def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers
     return TimedSamples(visits, stated, taken, at_ns, gap_ns, taken.timed_ns())
 
 
-def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
-    """Returns the properties of timed visits that need no samples. needs: least cycles of an iteration of each point.
-    is_plain: whether a probe leaves out no time and waits for no companion; all else in its samples then takes equally
-    long on one machine. is_alone: whether a worker waits for nothing; has_control: 2 if unknown."""
+def numbers_without_samples(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
+    """Returns the numbers of timed visits that need no samples. needs: fewest cycles of an iteration of each point.
+
+    is_plain: the probe times everything and waits for no companion, so that the rest of its samples takes equally long
+    on one machine. is_alone: its worker waits for nothing. has_control: 2 if unknown."""
     places = table.timed
     described = [probes.get(point.probe) for point in table.of_points]
     of_points: dict[str, Iterable[int]] = {

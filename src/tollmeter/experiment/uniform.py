@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that all visits of a point obey, as a table of columns: one executable makes them on one machine, so that a
-visit whose column differs from most visits is suspect. Points of one probe may differ: pairs of many CPUs have short
-batches, and a matrix has points of one CPU and of two."""
+"""Rules that all visits of a point obey, as a table of columns. One executable makes these visits on one machine, so a
+visit whose value differs from that of most visits is suspect. Points of one probe may differ: pairs of many CPUs have
+short batches, and a matrix has points of one CPU and of two."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visits of a run as columns, for rules that look at all of them: a run of 1 GB has 135,000 visits, of some hundred
-kinds. A rule about what all visits of a kind have in common looks at one visit a kind."""
+"""The visits of a run as columns, for rules about all visits. A run of 1 GB has 135,000 visits of some hundred kinds; a
+rule about properties that all visits of a kind share examines one visit of each kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tollmeter.model import Outcome, Point, Samples
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
 LONGEST_NS = 1 << 62
-"""What no integer of a column holds is still longer than any run."""
+"""Limit of times in a column of 64-bit integers: longer than any run."""
 
 
 def is_of_this_machine(visit: Outcome) -> bool:
@@ -29,10 +29,12 @@ def has_hardware_time(visit: Outcome) -> bool:
 
 
 class VisitTable:
-    """A column has an element for each visit. kinds: numbers of their kinds, and firsts: a visit of each; points:
-    numbers of their points, and of_points: each point; probes: a number of its probe for each point. rates: additions a
-    second, the more of both control loops, 0 without one. timed: places of visits with samples that Linux's clock timed
-    on this machine."""
+    """The visits of a run as columns with one element for each visit.
+
+    kinds: index of each visit's kind; firsts: the first visit of each kind. points: index of each visit's point;
+    of_points: the points. probes: index of the probe of each point. rates: the higher rate of both control loops in
+    additions a second, 0 without one. timed: indices of visits with samples that Linux's clock timed on this
+    machine."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes = outcomes
@@ -61,26 +63,26 @@ class VisitTable:
         return np.fromiter(map(of, self.outcomes), kind, len(self.outcomes))
 
     def of_kinds(self, values: Iterable[Any], kind: Any) -> NDArray[Any]:
-        """A value of each kind, for each of its visits."""
+        """Returns a column from one value for each kind."""
         return np.array([*values], kind)[self.kinds]
 
     def broken(self, why: Callable[[Outcome], str]) -> Iterator[tuple[int, str]]:
-        """Places of the visits of kinds that break a rule, each with its sentence. why: of a visit; empty where it
-        breaks none."""
+        """Yields the index of each visit that breaks a rule, with the sentence. why: returns the sentence about one
+        visit; empty if it breaks no rule."""
         sentences = [why(visit) for visit in self.firsts]
         odd = np.flatnonzero(self.of_kinds(map(bool, sentences), np.bool_))
         return ((place, sentences[kind]) for place, kind in zip(odd.tolist(), self.kinds[odd].tolist(), strict=True))
 
 
 def grouped(places: Counts, owners: NDArray[Any]) -> list[Counts]:
-    """Places by their owners, in order. owners: numbers, of all places."""
+    """Returns the given indices grouped by owner, in the order of owners. owners: owner of every visit."""
     order = places[np.argsort(owners[places], kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if len(order) else []
 
 
 def _kind(visit: Outcome) -> Hashable:
-    """Equal only for visits that differ in their samples, moments, layouts and clocks alone. What several visits share
-    is one object, and asking which is a tenth of the time of comparing it."""
+    """Returns a key that is equal for visits that differ only in samples, times, layouts and clocks. Visits share one
+    object for equal values, so `id` replaces a comparison that would take ten times as long."""
     events = visit.events
     return (
         id(visit.point), id(visit.work), visit.cpus, visit.workers, visit.status, visit.pinned, visit.priority,
