@@ -78,8 +78,8 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> InferredNumber:
-    """The associativity of one level. Series in huge pages apply to every level, if they were measured; series in small
-    pages only to the first."""
+    """Returns the associativity of one level. If series in huge pages were measured, they apply to every level; series
+    in small pages apply only to the first level."""
     level = levels[place]
     unsettled = None
     for pages in ("huge", "small") if not place else ("huge",):
@@ -186,6 +186,7 @@ def _why_no_line(pairs: Sequence[Row]) -> str:
 
 
 def _powers(jump: Jump, distances: Sequence[int]) -> list[int]:
-    """Powers of two at which a line may end that rises here: beyond the last distance inside, not beyond the next."""
+    """Returns the powers of two at which a line may end whose end shows as this rise: above the last distance without
+    the rise, and up to the first distance with it."""
     last_inside, next_outside = distances[jump.low - 1], distances[jump.high]
     return [1 << power for power in range(3, 12) if last_inside < 1 << power <= next_outside]

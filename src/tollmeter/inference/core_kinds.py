@@ -21,8 +21,8 @@ from tollmeter.numbers.tolls import tolls
 def core_kinds(
     index: Index, probes: Mapping[str, Probe], outcomes: Sequence[Outcome], clocks_hz: Mapping[str, float]
 ) -> tuple[KindAnswer, ...]:
-    """The answers by kind of core, first the kind of the timed worker's CPU, to which the index's own levels and tolls
-    belong. Empty if no point was planned on another kind. clocks_hz: by target."""
+    """Returns the answers by kind of core; the first is the kind of the timed worker's CPU, to which the index's own
+    levels and tolls belong. Empty if no point was planned on another kind. clocks_hz: by target."""
     cpus = Counter(outcome.cpus[0] for outcome in outcomes if outcome.point.target == HERE and outcome.cpus)
     worker = cpus.most_common(1)[0][0] if cpus else -1
     measured = kind_of(index.machine.topology, worker)

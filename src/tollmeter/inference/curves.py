@@ -31,9 +31,9 @@ LEAST_POINTS = 5
 DISTURBED = 1.5
 TORN = 2.0
 FAR_FROM_KNEE = 1.5
-"""Ratio of sizes: a size so far from a boundary is served by one level."""
+"""Ratio of sizes from which one level alone serves the farther size."""
 APART = 1.35
-"""Times a latency that another is: two states that are closer belong to one level, and no two levels are that close."""
+"""Smallest ratio of the latencies of two levels: two states with a smaller ratio belong to one level."""
 MOST_SEGMENTS = 9
 RELATIVE_NOISE = 0.02
 
@@ -198,8 +198,8 @@ def bic(squares: float, count: int, parameters: int) -> float:
 
 
 class Jump(Record, frozen=True):
-    """A rise of the series between indices at-1 and at; between low-1 and low at the earliest, high-1 and high at the
-    latest (95 %). before and after: the levels on its two sides."""
+    """A rise of a series between indices at-1 and at. Its 95 % interval begins between low-1 and low and ends between
+    high-1 and high. before, after: the levels on both sides."""
 
     at: int
     low: int
@@ -209,9 +209,9 @@ class Jump(Record, frozen=True):
 
 
 def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tuple[Jump, ...]:
-    """Returns the steps of a series of rising plateaus: by least squares with known errors, with the number of steps
-    that the Bayesian information criterion selects. The fit only rises, as the cost of an overflowing cache or
-    buffer does. values: in the order of the axis; errors: standard errors, which scatter in excess of them widens."""
+    """Returns the steps of a series of rising plateaus, by least squares with known errors; the Bayesian information
+    criterion selects their number. The fit never falls, like the cost of an overflowing cache or buffer. values: in the
+    order of the axis; errors: standard errors, which are widened if the values scatter more."""
     if not len(values):
         return ()
     level, weight = np.asarray(values, float), 1 / np.asarray(errors, float) ** 2
@@ -236,7 +236,7 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
 
 
 class Pieces(Record, frozen=True):
-    """A cut of a series into pieces. squares: the residual sum about the pieces' means. starts: index at which each
+    """A partition of a series. squares: sum of squared residuals about the pieces' means. starts: index at which each
     piece but the first begins."""
 
     squares: float

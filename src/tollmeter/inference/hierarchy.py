@@ -50,12 +50,13 @@ ON_LEVEL = 0.1
 BEYOND = 2
 MEMORY = "memory"
 OR_MEMORY = f" or {MEMORY}"
-"""Of the name of a level that may be the cache before these words, or memory."""
+"""Suffix of the name of a level that may be either this cache or memory."""
 SEEN_SHARED = 0.5
 MOST_APART = 64
-"""What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
+"""Largest ratio of a boundary's ends: a first cache and the next are less far apart, so a wider boundary contains two
+levels."""
 MOST_MISSED = 2
-"""What the farthest size takes, over the last level's latency: beyond, the fit has joined several steps into one."""
+"""Largest ratio of a size's time to the latency of its level: beyond it, the fit has joined several levels."""
 LEAST_OF_FASTEST = 0.75
 SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
@@ -63,7 +64,7 @@ BEYOND_UNTOLD = 8 << 20
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The input for the levels: native rows, and the fit of one latency curve among them."""
+    """The evidence for the levels: native rows, and the fit of one of their latency curves."""
 
     machine: Machine
     probes: Mapping[str, Probe]
@@ -322,8 +323,8 @@ def _level(name: str, place: int, seen: _Evidence) -> Level:
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of a requested row without a number, or whose data were in a cache that other guests use; empty
-    if no row was requested."""
+    """Returns the first reason of a requested row that has no number, or whose data were in a cache that other guests
+    use; empty if no row was requested."""
     reasons = [row.reason or row.status for row in asked if row.status != "ok" or row.shares]
     return reasons[0] if reasons else "too few counts of chains were measured" if asked else ""
 
@@ -480,13 +481,13 @@ def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:
 TOLERATED = {"L1d": 0.15}
 TOLERATED_ELSEWHERE = 0.25
 _MOST_DOUBT = 3.0
-"""Ratio of a size's upper to its lower end: a size with a wider interval is not compared. Where too few visits resolve
-the second cache from the third, both look like one that ends anywhere between."""
+"""Largest ratio of the ends of a size's interval for a comparison. If too few visits resolve the second cache from the
+third, both look like one cache that may end anywhere between."""
 
 
 LEAST_LEFT = 0.75
-"""Share of the last-level cache that the system reports: where the lower end of its measured capacity is less, CPUs
-outside this machine are said to use the rest."""
+"""Share of the last-level cache's reported size: if the lower end of the measured capacity is below it, CPUs outside
+this machine are reported to use the rest."""
 
 
 def disagrees(level: Level, machine: Machine) -> bool:

@@ -35,22 +35,26 @@ from tollmeter.numbers.meanings import with_meaning
 
 MOST_STEPS = 6
 MISFIT = 0.1
-"""No curve is made of steps: the share by which a point may be off its step, whatever its own error."""
+"""Share by which a point may differ from its step regardless of its own error, since no curve consists of exact
+steps."""
 LEAST_POINTS = 4
 ONE_RISE = 2**0.5
-"""Ratio of numbers. Misses of one set after another raise the cost up to 1.5 times the capacity, in several steps; the
-next level holds at least twice as many."""
+"""Largest ratio of two item counts whose steps are one rise. Misses of one set after another raise the cost in several
+steps up to 1.5 times the capacity, and the next level holds at least twice as many items."""
 CLEAR = 1.25
-"""Of the last number that certainly fits to the first that certainly does not."""
+"""Largest ratio of the first count that certainly does not fit to the last that certainly fits, for a resolved
+capacity."""
 
 
 class SweptCurve(NamedTuple):
-    """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. only: the value
-    of another parameter, for whose rows alone this is true. where: the other parameters, in words. each: by how much
-    the axis counts one of what is held. least: what an item costs at least, in the unit of the rows, if the rows are
-    what it costs above that. fills_alike: items at equal distances fill all sets alike, so that the first one too many
-    costs more. Translations do not: a hash spreads them, and they share their buffer with those of data. A queue ends
-    in one step, before which instructions cost time of their own."""
+    """A swept curve and the structures that it shows. axis: the swept parameter. structures: the structure that ends at
+    the first rise, and the one that ends at the highest of the other rises. only: name and value of another parameter
+    that a row must have. where: the other parameters in words. each: units of the axis for one held item. least: cost
+    of an item in the unit of the rows, if the rows contain only the cost above it. fills_alike: items at equal
+    distances fill all sets alike, so that the first item too many raises the cost.
+
+    Translations do not fill sets alike: a hash distributes them, and they share their buffer with translations of data.
+    A queue ends in one step, below which the instructions themselves take time."""
 
     means: str
     axis: str
@@ -66,11 +70,12 @@ class SweptCurve(NamedTuple):
 BYTES_OF_MOVE = 4
 CYCLES_OF_JUMP = 1.0
 NEAR = 3
-"""Numbers on each side of a rise whose median is the level there."""
+"""Points on each side of a rise whose median is the level there."""
 
 
 class Rise(NamedTuple):
-    """A rise of the cost. ends: where the structure ends that causes it. height: logarithm of its ratio."""
+    """A rise of the cost. ends: the jump at which the structure that causes it ends. height: logarithm of the cost
+    ratio."""
 
     ends: Jump
     height: float
@@ -102,8 +107,8 @@ def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterab
 
 
 def _beside(first_cache: Inference | None, held: Inference) -> Inference:
-    """Returns the capacity, without the number of an op cache whose curve rises where the code no longer fits into the
-    L1I: six decoders deliver as many moves as an op cache."""
+    """Returns the inference, without its number if it is an op cache whose cost rises only where the code no longer
+    fits into the L1I: six decoders deliver as many moves per cycle as an op cache."""
     if held.parameters["structure"] != "op cache" or held.high is None or first_cache is None:
         return held
     if first_cache.low is None or BYTES_OF_MOVE * (held.high + 1) <= first_cache.low:
@@ -135,7 +140,7 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
 
 
 def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
-    """Returns the rises that count, in order."""
+    """Returns the rises that are as high as the step between two levels, in the order of the axis."""
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
     errors = [_error(row, curve.least) for row in points]
     groups: list[list[Jump]] = []
@@ -161,7 +166,8 @@ def _is_near(points: Sequence[Row], last: int, at: int, axis: str) -> bool:
 
 
 def _middle_of(group: Sequence[Jump], levels: Sequence[float], errors: Sequence[float], begin: int) -> Jump:
-    """Returns where the levels pass the middle of these steps. begin: index from which they are below it."""
+    """Returns the jump at which the levels pass the middle of these steps. begin: index from which the levels are below
+    it."""
     before, after = group[0].before, group[-1].after
     half = (before + after) / 2
     places = range(begin, len(levels))
@@ -181,7 +187,8 @@ def _error(row: Row, least: float) -> float:
 
 
 def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
-    """The last number before the step; low: one that certainly fits, high: the last that may."""
+    """Returns the last number before the step. low: the last number that certainly fits; high: the last that may
+    fit."""
     low, value = (number(points[at - 1], curve.axis) for at in (step.low, step.at))
     beyond = number(points[step.high], curve.axis)
     if beyond > CLEAR * low:

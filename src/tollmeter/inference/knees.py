@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From latency over size to levels, with a modelled knee between each two.
+"""Fits levels to latency over size, with a modelled knee between adjacent levels.
 
 latency(S) = a0 + sum of a_j m_j(S), where m_j is the share of misses of cache j by one of `shapes`, and a_j >= 0 is the
 extra cost of a miss in it. The plateaus of the curve give the initial fit. Then capacity and shape of one knee after
@@ -32,31 +32,34 @@ LEAST_TRUST = 6.0
 ROUNDS = 3
 WAYS_OF_COLOUR = 16
 LEAST_OF_LUCK = 1 << 20
-"""Page placement in smaller caches has no greater effect on a visit than this."""
+"""Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
-"""No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
+"""Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
+closely."""
 OF_MODEL = 1.05
-"""Applied to the ends of a capacity's interval, of a curve here and of a count in reach.py: the lower end is divided by
-it and the upper end multiplied, since no shape is that of the cache."""
+"""Factor by which the ends of a capacity's interval are widened, here and for counts in reach.py, since no shape is
+exactly that of the cache."""
 COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (
     tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
     (*(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
      Shape(ways=12.0, keenness=inf, colours=1)),
 )  # fmt: skip
-"""Smeared ones find the levels of a disturbed curve; sharp ones place the level behind a sharp knee."""
+"""Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
+sharp knee."""
 LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
-"""That show a level: a single one is also what the middle of a rise looks like."""
+"""Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
 SAME_SIZE, LONGEST_RUN = 0.05, 4
-"""In doublings."""
+"""Largest difference from a whole number of doublings, and largest number of doublings, of the runs of pages that fill
+a cache with few colours."""
 MOST_TURNS = 6
 BEYOND_DOUBT = 24.0
-"""Of a difference in BIC, of which 10 is very strong evidence (Kass and Raftery 1995). That is not enough here: caches
-that replace at random smear one knee into what looks like two, on 8 of 100 modelled ones at 10, on 3 at 24, and on
-2 if no evidence counts."""
+"""BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
+that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2
+if no evidence counts."""
 ROUNDNESS = {0.0: 12.0, 0.5: 8.0, 0.25: 5.0, 0.75: 5.0, 0.125: 2.0, 0.375: 2.0, 0.625: 2.0, 0.875: 2.0}
 
 Place = tuple[int, int]  # capacity, shape
@@ -263,7 +266,7 @@ class Search:
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
 
     def weakest(self, knees: list[Place], most_levels: int) -> int | None:
-        """The knee to remove next; None if all remain."""
+        """Returns the index of the knee to remove next; None if all remain."""
         if not knees:
             return None
         costs, squares = self.solve(knees)
@@ -303,7 +306,8 @@ class Search:
 def _shares(
     sizes: tuple[float, ...], capacities: tuple[float, ...], shapes: tuple[Shape, ...], page_bytes: int
 ) -> Array:
-    """Share of misses: capacity x shape x size. A curve is searched several times, and only its noise differs."""
+    """Returns the share of misses by capacity, shape and size. It is cached: a curve is searched several times, and
+    only its noise changes."""
     room = np.array(capacities)
     shares = np.stack([miss_share(shape, np.array(sizes) / room[:, None]) for shape in shapes], axis=1)
     for place, shape in enumerate(shapes):

@@ -31,7 +31,8 @@ from tollmeter.numbers.units import short
 
 SATURATED_RISE = 2
 SHARES = (50, 80)
-"""Of the most traffic, in percent: the usual load of a busy machine, and one that is nearly saturated."""
+"""Shares of the highest traffic, in percent, at which the latency is given: a usual load, and one that is nearly
+saturated."""
 LEAST_POINTS = 3
 
 
@@ -136,7 +137,7 @@ def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Infer
 
 
 def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estimate]]:
-    """The parameters of each row of several instances, and its ratio to that of one instance."""
+    """Yields the parameters of each row of several instances, and its ratio to the row of one instance."""
     for others, points in series(rows, "instances").items():
         alone = next((row for row in points if number(row, "instances") == 1), None)
         if alone is not None:
@@ -148,6 +149,6 @@ def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estim
 
 
 def _where(of: Mapping[str, Value]) -> str:
-    """The kernel and the size in words."""
+    """Returns the kernel and the size as text."""
     size = int(of.get("size", 0))
     return ", ".join(filter(None, (str(of.get("operation", "")), short(size, "B") if size else "")))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the memory system besides its levels: translation buffers, write policies, prefetching, and how fast
-reading could be. Sizes in bytes, costs in ns, rates in bytes a second."""
+"""Properties of the memory system besides its levels: translation buffers, write policies, prefetching, and the highest
+possible read rates. Sizes in bytes, costs in ns, rates in bytes a second."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tollmeter.numbers.stats import Estimate
 
 LEAST_POINTS = 4
 LEAST_SHOWING = 2
-"""Numbers of pages that show what a load pays beyond a buffer, as of a cache."""
+"""Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
 NEAR_CAPACITY = (0.3, 2.1)
 HIGHER = 1.2
@@ -107,8 +107,8 @@ def _half_width(step: Jump, errors: Sequence[float]) -> float:
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
-    """Returns whether the lines of so many pages may overflow a cache, and the step is at most the cost of a miss in
-    it."""
+    """Returns whether a step may be that of a cache: the lines of this many pages may overflow it, and the step is at
+    most the cost of a miss in it."""
     for cache, behind in pairwise(levels):
         if cache.size_bytes and cache.latency_ns and behind.latency_ns:
             is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
@@ -202,7 +202,7 @@ def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
 
 
 def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
-    """The ratio of medians over several sizes; their errors are as independent as their visits."""
+    """Returns the ratio of medians over several sizes. Their errors are as independent as their visits."""
     value = median(map(middle, above)) / median(map(middle, below))
     errors = [sqrt(sum(relative_error(row) ** 2 for row in rows)) / len(rows) for rows in (above, below)]
     wide = exp(NORMAL * sqrt(sum(error**2 for error in errors)))
@@ -288,7 +288,7 @@ WIDTHS = {
     "portable": 8, "sse2": 16, "neon": 16, "neon_nt": 16, "vsx": 16, "avx2": 32, "avx2_nt": 32, "avx2_prefetch": 32,
     "avx512": 64, "avx512_nt": 64,
 }  # fmt: skip
-"""Of the kernels whose loads are as wide on every CPU that runs them."""
+"""Load widths in bytes of the kernels whose width is the same on every CPU that runs them."""
 
 
 def yardsticks(

@@ -32,19 +32,20 @@ AXIS = "n"
 WAY = "way"
 LEAST_LENGTHS = 5
 BEGUN = 1.05
-"""The cost of a call is spread over more and more operations: the curve begins where it no longer matters."""
+"""Largest ratio of an operation's cost to its lowest cost at which the curve begins: shorter vectors mostly pay for the
+call."""
 LEAST_FALL = 1.1
 PLATEAU = 2.5
-"""A level holds over more than an octave; what is shorter is the slope between two."""
+"""Smallest ratio of lengths of a plateau: a shorter one is only the slope between two plateaus."""
 NEAR = 1.5
 ALLOWANCE = 1.25
 MOST_GUESSED_CYCLES = 200.0
-"""What wrong guesses may cost an operation: some ten of its branches depend on the values, and after each a core begins
-anew about 20 cycles later. What a trap gains or loses is another thing, and mostly more."""
+"""Highest cost of branch mispredictions in an operation: about ten of its branches depend on the values, and each
+misprediction costs about 20 cycles. The cost of a trap has another cause, and is usually higher."""
 USUAL_HZ = 1e9
 
 Cache = tuple[str, float, float]
-"""Name, and the least and most bytes that it may hold."""
+"""Name of a cache, and the least and most bytes that it may hold."""
 Place = tuple[str, str, Value, int]
 """Probe, target, length, and the bytes that an iteration touches."""
 Piece = tuple[int, int]
@@ -52,7 +53,8 @@ Piece = tuple[int, int]
 
 
 class Sweep(Record, frozen=True):
-    """A rate at every length, shortest first; footprints: bytes that an iteration touches, 0 if not reported."""
+    """A rate at every length, shortest first. footprints: bytes that an iteration touches at each length, 0 if not
+    reported."""
 
     rows: tuple[Row, ...]
     footprints: tuple[int, ...]
@@ -109,7 +111,7 @@ def _others(row: Row) -> tuple[tuple[str, Value], ...]:
 
 
 def cost_ns(row: Row) -> float:
-    """Returns the ns of one operation: the inverse of a rate, a cost itself."""
+    """Returns the ns of one operation: the median of a cost, or the inverse of a rate."""
     return NS_PER_SECOND / middle(row) if row.better == "more" else middle(row)
 
 
@@ -177,7 +179,7 @@ def _level(points: NoisyCurve, piece: Piece) -> float:
 def _fall(
     sweep: Sweep, pieces: tuple[Piece, Piece], costs_ns: tuple[float, float], known: _Known, caches: Sequence[Cache]
 ) -> Fall:
-    """Returns the fall from one plateau of a sweep to the next. costs_ns: cost of an operation on both."""
+    """Returns the fall between two adjacent plateaus of a sweep. costs_ns: cost of an operation on each."""
     (_, last), (first, end) = pieces
     before_ns, after_ns = costs_ns
     touched = sweep.footprints[last], sweep.footprints[first]
@@ -211,8 +213,8 @@ def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, 
 
 
 def own_way(probe: Probe) -> str | None:
-    """The name of the hardware's implementation: a probe lists its implementations with the fastest first. None for a
-    single one."""
+    """Returns the hardware's implementation of an operation: the first choice of the parameter `way`. None if the probe
+    has only one implementation."""
     return next((parameter.choices[0] for parameter in probe.parameters if parameter.name == WAY), None)
 
 
@@ -229,7 +231,8 @@ def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
 
 
 def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...]:
-    """Returns the caches that the memory exceeds between these two lengths; else the nearest cache, if it is near."""
+    """Returns the caches whose capacity lies between the memory of both lengths; if there is none, the nearest cache
+    within a factor of NEAR."""
     after, by = touched
     if not after or not by:
         return ()

@@ -40,8 +40,8 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
 
 
 def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> dict[str, str]:
-    """Requested kernels without a number at any size well inside a level although this machine supports them, each with
-    the reason: the fastest may be among them."""
+    """Returns the requested kernels that this machine supports and that have no number at any size well inside a level,
+    each with the reason: the fastest kernel may be one of them."""
     asked = [row for row in inside(rows, within) if meaning(row, probes) == READING]
     numbered = {kernel_of(row) for row in asked if row.status == "ok"}
     return {kernel_of(row): row.reason or row.status for row in asked
@@ -55,7 +55,7 @@ def kernel_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class ReadCurve:
-    """A kernel's rate in a level, in bytes a second; low..high is a 95 % interval, None of too few visits."""
+    """A kernel's read rate in a level, in bytes a second. low..high: 95 % interval, None for too few visits."""
 
     rate: float
     kernel: str
@@ -64,7 +64,8 @@ class ReadCurve:
 
 
 def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | None:
-    """The fastest kernel: medians over the sizes well inside the level, of the rate and of its interval's ends."""
+    """Returns the fastest kernel, by the median over the sizes well inside the level; its interval ends are medians
+    too."""
     curves = []
     for own in filter(None, (inside(kernel, within) for kernel in kernels)):
         rate, name = float(np.median([middle(row) for row in own])), kernel_of(own[0])
@@ -79,8 +80,9 @@ def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | Non
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:
-    """The last size that is read at the rate of the sizes within, and the first size that is clearly read more slowly;
-    by the kernel with most sizes. None if reading never slows down, or was not timed both inside and well beyond."""
+    """Returns the last size that is read at the rate of the sizes within, and the first size that is clearly read more
+    slowly, both for the kernel with the most sizes. None if reading never slows down, or was not timed both inside and
+    well beyond."""
     sweep = max(kernels, key=len, default=())
     own = inside(sweep, within)
     from_here = inside(sweep, (within[0], np.inf))
@@ -99,22 +101,22 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
 
 LEVELS = ("first", "second")
 SAME_COUNT = 1.02
-"""Largest ratio of the pages that layouts count if they agree: one of 64."""
+"""Largest ratio of the page counts of two layouts that agree."""
 MOST_CONTENDED = 0.1
-"""Share of the samples beside a busy sibling hyperthread up to which a count is of the whole cache."""
+"""Highest share of samples beside a busy sibling hyperthread at which a count is of the whole cache."""
 MOST_SMEARED = 2.0
-"""Largest ratio of a cache's size to its boundary in the curve, where some page colours overflow early."""
+"""Largest ratio of a cache's counted size to its boundary in the curve: some page colours overflow early."""
 LEAST_OF_RISE = 4
-"""Sizes between two boundaries that show whether the latency rises throughout."""
+"""Fewest sizes between two boundaries that show whether the latency rises throughout."""
 MEAN_WITHIN = 0.2
-"""How far the latency of a level that a prefetcher makes may be from the mean of its neighbours, as a share."""
+"""Largest deviation, as a share, of a level that a prefetcher causes from the mean latency of its neighbours."""
 
 
 def with_counted_sizes(
     fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]
 ) -> CurveFit:
-    """The fit of a sweep with the sizes of rows that mean `capacity`: these replace boundaries that agree with them or
-    that page colours moved down, and divide a level that joins two."""
+    """Returns the fit of a sweep with the sizes of rows that mean `capacity`. These replace boundaries that agree with
+    them, or that page colours moved down, and split a level that joins two levels."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
@@ -220,7 +222,7 @@ def _rises(sweep: Sequence[Row], within: Within) -> bool:
 
 
 def without(fit: CurveFit, places: Collection[int]) -> CurveFit:
-    """Returns the fit without these boundaries and the levels that end at them."""
+    """Returns the fit without these boundaries and the levels before them."""
     kept = [place for place in range(len(fit.knees)) if place not in places]
     levels = [*kept, len(fit.knees)]
     return CurveFit(

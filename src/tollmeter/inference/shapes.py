@@ -31,12 +31,12 @@ LOG_X = np.linspace(log(1 / 64), log(16), 401)
 
 
 class Shape(Record, frozen=True):
-    """The parameters of a miss curve. ways: infinite if nothing is random. keenness: 1 for random replacement, infinite
-    for LRU.
+    """The parameters of a miss curve. ways: infinite if nothing is random. keenness: the factor on the excess lines of
+    a set, 1 for random replacement and infinite for LRU.
 
-    colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
-    colour is a buffer without gaps, in which the sets differ by at most one line. For more colours the median visit is
-    used."""
+    colours: number of page colours, 0 for very many. With few colours the replacement is true LRU, and `ways` is the
+    number of pages of each colour that fit, a whole number. One colour means a contiguous buffer, in which the sets
+    differ by at most one line. For more colours the curve is that of the median visit."""
 
     ways: float
     keenness: float
@@ -56,17 +56,17 @@ SHAPES = tuple(
 )
 
 OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
-"""A cache of some MiB is no more than a few pages of 64 KiB wide."""
+"""Shapes for pages of 64 KiB: a way of a cache of some MiB has the size of a few of these pages."""
 
 
 def miss_share(shape: Shape, x: Array) -> Array:
-    """The share of misses in a buffer x times the capacity; zero below a 64th of it."""
+    """Returns the share of misses in a buffer of x times the capacity; zero below a 64th of the capacity."""
     return np.asarray(np.interp(np.log(x), LOG_X, _table(shape), left=0.0))
 
 
 @lru_cache(maxsize=128)
 def _table(shape: Shape) -> Array:
-    """The share of misses at every point of LOG_X."""
+    """Returns the share of misses at every point of LOG_X."""
     x = np.exp(LOG_X)
     if shape.colours == 1:
         return _without_gaps(x, shape.ways)
@@ -82,7 +82,7 @@ def _table(shape: Shape) -> Array:
 
 
 def _set_share(load: Array, keenness: float) -> Array:
-    """Share of misses in a set that `load` times its ways of lines fall into."""
+    """Returns the share of misses in a set. load: lines that map to the set, divided by its ways."""
     over, share = load > 1, np.zeros_like(load)
     share[over] = 1.0 if keenness == inf else survivors(1 + (load[over] - 1) * keenness)
     return share

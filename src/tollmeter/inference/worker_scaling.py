@@ -28,7 +28,7 @@ from tollmeter.numbers.units import short
 WITHOUT_ONE = InferredNumber(why="one worker alone was not timed")
 TOO_FEW = InferredNumber(why=f"fewer than {LEAST_VISITS} visits have no interval")
 COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
-"""Meanings of costs, and the parameter that says how many CPUs take part."""
+"""Parameter with the number of CPUs that take part, by the meaning of a cost."""
 
 
 def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) -> Iterator[Inference]:
@@ -69,8 +69,8 @@ def _further(points: Sequence[Row], axis: str, cpus: int) -> InferredNumber:
 
 
 def _alone(axis: str, cpus: int) -> InferredNumber:
-    """Returns why a single worker gives no ratio. On several CPUs a run may use one CPU, request one worker, or be
-    refused more."""
+    """Returns the reason why a single worker gives no ratio: on a machine of several CPUs the run may have used one
+    CPU, requested one worker, or been refused more."""
     needs = f"scaling needs {axis}=2 or more, and as many CPUs (--cpus)"
     if cpus == 1:
         needs = "this machine allows the run one CPU, and each worker needs its own"
