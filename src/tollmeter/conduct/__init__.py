@@ -126,7 +126,7 @@ class _Run:
         return pool is not None and is_here(point.target) and (executable, point.parameters, cpus) not in pool
 
     def _left(self) -> float:
-        """Seconds of the budget."""
+        """Returns the remaining seconds of the budget."""
         return self._plan.budget_seconds - (self._stage.now() - self._began)
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:

@@ -17,11 +17,12 @@ from tollmeter.model import Outcome, Samples
 T = TypeVar("T")
 
 _LEAST_VISITS, _LEAST_MORE, _SURE = 20, 0.1, 3.0
-"""Visits from which a share is nearly normal: on a quiet machine one of two would show a difference. Share of visits
-that are contended more often beside a review before it waits for the visits: fewer slow a run less than the reviews
-would. And so many standard errors of it, which no run shows by chance."""
+"""Thresholds from which reviews wait for the visits: the number of visits of each kind, from which their shares are
+nearly normal; the increase of the share of contended visits beside a review, below which the disturbance costs less
+than waiting; and the number of standard errors of the increase, which chance does not reach."""
 _TURN_S = 0.001
-"""For which the interpreter lets the review go on when a visit has ended; 5 ms by default, at each system call."""
+"""Time in seconds for which the interpreter lets a review continue when a visit has ended. The default of 5 ms would
+apply to each system call."""
 
 
 class ReviewThread(Generic[T]):
@@ -57,7 +58,7 @@ class ReviewThread(Generic[T]):
             self._under_way.set_result(make())
 
     def taken(self, *, wait: bool) -> T | None:
-        """The result, if it is available or waited for."""
+        """Returns the result if it is available; None if it is not. wait: waits for it."""
         done = self._under_way
         if done is None or not (wait or done.done()):
             return None

@@ -13,7 +13,8 @@ from tollmeter.model.topology import matrix_of
 from tollmeter.plan import Plan, SweepCurve
 
 _REVIEWED_AGAIN = 1.1
-"""Visits that a review needs, as a multiple of those of the review before: one takes as long as several visits."""
+"""Ratio of the number of visits to that of the previous review at which another review begins: a review takes as long
+as several visits."""
 
 
 Seen = Mapping[Point, list[Outcome]]

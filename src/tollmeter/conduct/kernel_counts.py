@@ -9,10 +9,12 @@ from pathlib import Path
 
 _PAGING = ("pswpin", "pswpout", "pgmajfault", "numa_hint_faults", "numa_pages_migrated", "zone_reclaim_failed",
            "zone_reclaim_success")  # fmt: skip
-"""Of /proc/vmstat. Besides, `allocstall` is the sum over its zones: an allocation had to reclaim pages first."""
+"""Names of the used counts in /proc/vmstat. A further count, `allocstall`, is the sum over zones of allocations that
+had to reclaim pages first."""
 _STALL = "allocstall"
 _FEWEST, _MOST_SOURCES = 1.0, 8
-"""Interrupts a second of a source that is recorded, and sources: the most frequent ones."""
+"""Lowest rate of a recorded source in interrupts a second, and highest number of recorded sources, most frequent
+first."""
 
 
 def waited_us(proc: Path, resource: str) -> int | None:
@@ -61,7 +63,7 @@ def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
 
 
 def frequent(counts: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """The most frequent sources, each per second."""
+    """Returns the most frequent sources, each with its rate per second."""
     rates = {name: round(count / seconds, 1) for name, count in counts.items()} if seconds > 0 else {}
     most = sorted(rates, key=lambda name: -rates[name])[:_MOST_SOURCES]
     return {name: rates[name] for name in most if rates[name] >= _FEWEST}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run at a time measures on a machine: two would disturb each other.
+"""The lock that lets only one run at a time measure on a machine, since two would disturb each other.
 
 The lock is a file that every user may open and that no process needs to remove: the kernel releases it when the holding
 process ends for any reason. The file is empty."""

@@ -21,14 +21,16 @@ from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, p
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
-"""One such visit is enough: the boundary does not exist here, its number is worthless, or it costs the run too much."""
+"""Statuses after which a point is not visited again: the boundary does not exist here, its number is worthless, or it
+takes too much of the run's time."""
 _MOST_FAILURES = 2
 _MOST_AGAIN = 3
-"""Visits of a point that the judge reports as different; a difference that persists after them is shown."""
+"""Highest number of further visits of a point that the judge reports as different; a persisting difference is
+printed."""
 _FOR_KNEES = 0.05
-"""Share of the budget for points near cache boundaries, where there is too little for all."""
+"""Share of the budget for points near cache boundaries if there is too little time for all points."""
 _LARGE_SHARE = 0.125
-"""Of the time left, for large layouts in a round: their cost is learned from the first of them."""
+"""Share of the remaining time for large layouts in a round: the first of them shows what the others cost."""
 _LEAST_WALL_MS = 300
 """The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
 after this time at the earliest."""
@@ -38,8 +40,8 @@ Place = tuple[Point, tuple[int, ...]]
 
 
 class Layout(NamedTuple):
-    """The layout of a point or pair on some CPUs: its number, and the number of visits requested of it, the last in a
-    round."""
+    """A layout of a point or pair on some CPUs: its number, the number of visits requested in it, and the round of the
+    last one."""
 
     round: int
     number: int = 0
@@ -117,7 +119,7 @@ class Schedule:
         return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
-        """The requested CPUs of a visit, also if another CPU replaced one."""
+        """Returns the CPUs that were requested for a visit, even if another CPU replaced one."""
         return self._plan.also[:1] if cpus and {*cpus} <= {*self._plan.also} and len(cpus) == 1 else cpus
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
@@ -133,7 +135,7 @@ class Schedule:
         return [place for *_, place in sorted(spread, key=lambda visit: visit[:2])]
 
     def next(self, left_s: float) -> Visit | None:
-        """The next visit of the round; None at its end."""
+        """Returns the next visit of the round; None at its end."""
         while self._queue:
             point, cpus = place = self._queue.popleft()
             if (point, self._round, cpus) in self._made or self._has_failed(point):
@@ -163,8 +165,8 @@ class Schedule:
         return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place) -> Layout:
-        """The layout of the next visit, one for the points of a pair. It serves the number of visits that is most
-        efficient. If its process has ended, the next visit sets up another one."""
+        """Returns the layout of the next visit, which is common to the points of a pair. It is used for the most
+        efficient number of visits. If its process has ended, the next visit sets up another layout."""
         last = self._layouts.get(self._turn_of(place))
         if last is None or last.round == self._round:
             return last or Layout(self._round)
@@ -199,8 +201,8 @@ class Schedule:
         return self._plan.against.get(place[0], place[0]), place[1]
 
     def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
-        """The sampling of a visit, with the iterations of the previous visit: calibrating them anew takes as long as
-        two samples."""
+        """Returns the sampling of a visit, with the iterations of the previous visit: calibrating them again takes as
+        long as two samples."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
         effort = self._plan.effort_of(point)
@@ -264,10 +266,13 @@ class Schedule:
         return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
 
     def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
-        """Returns the small points, and the large ones if half of the time suffices for them. Otherwise, while small
-        points converge, large ones have a share of the time: first-screen points, then the cheapest. If sizes follow a
-        last cache of 480 MiB, the large layouts take longer than a run. The first large layout of a probe comes alone
-        then, since it tells the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on another."""
+        """Returns the points for which there is time: the small points, and the large ones if half of the time suffices
+        for them.
+
+        Otherwise large points have a share of the time while small points converge: first-screen points first, then the
+        cheapest. Beyond a last cache of 480 MiB the large layouts take longer than a run. So the first large layout of
+        a probe is visited alone, since it shows the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on
+        another."""
         large = [point for point in fresh if self._costs.is_large(point)]
         is_last = all(self.is_done(point) or self._costs.is_large(point) for point in self.points)
         chosen = large if is_last else self._first_layouts(large)
@@ -365,8 +370,8 @@ class Schedule:
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
-        """Returns the due points, and the tolls of the first screen that have an interval: each round visits these few
-        until they converge."""
+        """Returns the due points and the tolls of the first screen that have an interval. Each round visits these few
+        points until they converge."""
         tolls = (point for point in points if is_shown(self._plan, point) and not is_of_level(self._plan, point))
         return [*dict.fromkeys([*due, *(point for point in tolls if not self._lacks_interval(point))])]
 
@@ -393,7 +398,7 @@ class Schedule:
         return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
-        """Seconds until each point has its interval; for a large point, until its first visit."""
+        """Returns the seconds until each point has its interval; for a large point, until its first visit."""
         lacking = [point for point in points if self._lacks_interval(point)]
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
@@ -408,7 +413,7 @@ class Schedule:
         return self._count(point) < self._for_interval(point) and not self.is_done(point)
 
     def _for_interval(self, point: Point) -> int:
-        """The number of visits for an interval; for a study's ratio, one visit of each block."""
+        """Returns the number of visits for an interval; for a ratio of a study, one visit of each block."""
         return LEAST_BLOCKS if point in self._paired else LEAST_VISITS
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
@@ -430,7 +435,7 @@ class Schedule:
         return self._costs.first(point, self._plan.effort_of(point))
 
     def _seconds_of(self, points: Iterable[Point], effort: Effort | None = None) -> float:
-        """Time of one visit to each point, at each of its placements."""
+        """Returns the seconds of one visit to each point, at each of its placements."""
         return sum(
             len(self._placements(point)) * self._costs.of(point, self._plan.effort_of(point, effort))
             for point in points

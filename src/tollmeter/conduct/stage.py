@@ -19,14 +19,14 @@ class Judge(Protocol):
     """A judge of the precision of numbers. It is injected, since the analysis is in a higher layer."""
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
-        """Reads the new visits among all outcomes, and learns the properties that no single point shows."""
+        """Reads the new visits among all outcomes, and updates the properties that a single point does not show."""
 
     def full_width(self, point: Point) -> float:
         """Returns the independent additions per cycle of the uncontended core, by the last look; 0 if unknown."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """The total number of visits that the point needs: at most its present number if converged; infinite if no
-        number suffices."""
+        """Returns the total number of visits that the point needs: at most its present number if it has converged;
+        infinite if no number suffices."""
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         """Returns the visits that the two points of an interleaved comparison need. outcomes: of both."""
@@ -39,7 +39,7 @@ class Judge(Protocol):
         visit."""
 
     def excess(self, outcome: Outcome) -> str:
-        """Returns how a visit is beyond an absolute limit, which ends the run; empty if it is not."""
+        """Returns how a visit exceeds an absolute limit, which ends the run; empty if it does not."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 

@@ -11,7 +11,8 @@ import sys
 import time
 
 _TURN_S, _TURNS = 0.5, 4
-"""How long it waits on end for its CPU: two seconds, in which the system leaves ordinary programs 100 ms."""
+"""Interval and number of intervals without CPU time after which a process is starved: two seconds, in which the system
+grants ordinary programs 100 ms."""
 _STATE, _CPU_TICKS = 0, slice(11, 13)
 """Fields of /proc/PID/stat behind the name (proc(5)): R, and the time in user mode and in the kernel."""
 

@@ -25,11 +25,12 @@ class Interruptible(Protocol):
 
 
 class Stopping:
-    """A context in which the first signal sets `asked`, and the second raises KeyboardInterrupt. A signal may arrive in
-    the middle of a write to journal or terminal, so its handler writes nothing; a sleeping thread prints the
-    message. signal: number of the first signal. Python delivers signals to the main thread only: in another thread
-    it has no effect. A Failure after the first signal keeps its sentence, and has the exit code of an interrupted
-    command."""
+    """A context in which the first signal sets `asked`, and the second raises KeyboardInterrupt. signal: number of the
+    first signal.
+
+    A signal may arrive in the middle of a write to journal or terminal, so its handler writes nothing, and a sleeping
+    thread prints the message. Python delivers signals to the main thread only: in another thread the context has no
+    effect. A Failure after the first signal keeps its sentence, and has the exit code of an interrupted command."""
 
     def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
         """Creates the context. answer: called once, at the first signal."""

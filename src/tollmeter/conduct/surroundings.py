@@ -26,10 +26,11 @@ _POLICIES = {
 _IDLE, _IOWAIT, _FIELDS = 3, 4, 8
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
-"""Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
+"""Fewest seconds of CPU time from which a share is computed, since the kernel counts in ticks of 10 ms."""
 
 _UNLIMITED = 1 << 60
-"""Bytes: version 1 of control groups has the greatest number for no limit."""
+"""Number of bytes from which a limit means none: version 1 of control groups reports the highest number for no
+limit."""
 
 PROC = Path("/proc")
 

@@ -36,19 +36,19 @@ Rule = Callable[[Results], Iterator[Finding]]
 RULES: dict[str, Rule] = {}
 _GRAVEST_FIRST = ("error", "warning", "note")
 LEAST_LOST = 0.001
-"""Share of the time, lost to other work than the measured, from which it is worth a remedy."""
+"""Share of the time lost to other activity from which a remedy is worth the effort."""
 MOST_NAMED = 5
-"""CPUs, pairs or sentences that one finding names: a screen shows them."""
+"""Highest number of CPUs, pairs or sentences that one finding names: they fit on a screen."""
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",
     "machine.frequency_is_not_steady", "machine.time_is_hidden",
 )  # fmt: skip
-"""Inferred from times; a busy run shows these best."""
+"""Findings about interference, inferred from times: a busy run shows these best."""
 
 
 def rules() -> dict[str, Rule]:
-    """Every rule by its name, in the order of the names."""
+    """Returns every rule by its name, in the order of the names."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return dict(sorted(RULES.items()))
@@ -103,8 +103,8 @@ def carried(
 
 
 class FindingText(NamedTuple):
-    """The text of a finding. remedy, severity, name, proof: if they differ from the rule's own. settings: system
-    settings that mend it."""
+    """The text of a finding. remedy, severity, name, proof: empty if they are the rule's own. settings: system settings
+    that help."""
 
     words: str
     evidence: Sequence[Evidence]
@@ -123,8 +123,8 @@ def rule(
     rank: Rank = "information",
     proof: Proof = "measured",
 ) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
-    """Registers a rule under its function's name; name, severity, remedy, rank, proof: of its findings. A finding of
-    severity `note` neither prevents nor distorts measuring."""
+    """Returns a decorator that registers a rule under its function's name. name, severity, remedy, rank, proof: of its
+    findings. A finding of severity `note` neither prevents nor distorts measuring."""
 
     def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)

@@ -11,9 +11,11 @@ from tollmeter.model.topology import listed
 from tollmeter.numbers.units import in_percent, short
 
 OF_LAST_CACHE = 16
-"""A walk beyond the last cache goes through four times as much, and a buffer has a quarter of the memory at most."""
+"""Ratio of the needed memory to the last cache: a walk beyond that cache takes four times its size, and a buffer at
+most a quarter of the memory."""
 MOST_SWAPPED, MOST_STALLED = 256, 0.01
-"""Pages: an idle system writes out a few of processes that nothing wakes. Of the time, that tasks wait for memory."""
+"""Swapped pages, and share of the time in which tasks wait for memory, from which memory is short: an idle system
+writes out a few pages of sleeping processes."""
 
 
 @rule("machine.cpus_are_withheld", rank="prevents", proof="read")
@@ -39,7 +41,7 @@ def cpus_are_withheld(results: Results) -> Iterator[FindingText]:
 def memory_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the memory of the run.
 
-    It is a problem where a quarter of it is less than a walk beyond the last cache needs."""
+    It is a problem if a quarter of the limit is less than a walk beyond the last cache needs."""
     seen, machine = results.index.run.surroundings, results.index.machine
     if seen is None or seen.memory_limit is None or seen.memory_limit >= machine.memory_bytes > 0:
         return

@@ -25,25 +25,27 @@ from tollmeter.numbers.events import missing_between
 from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
-"""First caches answer within 3 to 5 cycles, up to 7 with wide loads; second ones within 8 to 30; third ones within 25
-on a small ring to some 120 across the mesh of a large server."""
+"""Highest latency of known products in cycles. First caches answer within 3 to 5 cycles, or up to 7 for wide loads;
+second caches within 8 to 30; third caches within 25 on a small ring, to about 120 across the mesh of a large server."""
 MOST_MEMORY_NS = 250.0
-"""From 60 ns on a desktop to some 180 ns on a server under a hypervisor; more is another socket's, or a link's."""
+"""Highest latency of local memory: it is 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
+one is of another socket's memory, or of memory behind a link."""
 LEAST_PREFETCH_GAIN, LEAST_WALK_BYTES = 1.5, 4 << 20
 LEAST_READING = 0.4
 FEATURE_BYTES = 16
-"""Every 64-bit core of today loads 16 bytes twice a cycle. Wider loads are not required here, and there is no finding
-about the first cache where no timed kernel loads as much."""
+"""Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
+of this width there is no finding about the first cache."""
 LEAST_CONTRADICTION = 2.5
-"""Small and huge pages, and other workloads in the cache, make a factor of two."""
+"""Smallest ratio that counts as a contradiction: page sizes, and other workloads in the cache, explain a factor of
+two."""
 
 
 @rule("memory.cache_disagrees", rank="costs")
 def caches_disagree(results: Results) -> Iterator[FindingText]:
     """The measured size of a cache differs clearly from the size that the system reports.
 
-    The level's 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size. Less than
-    that is no disagreement where CPUs outside this machine may use the rest."""
+    The level's 95 % interval, or its range by latency and reading, does not come within a tolerance of the system's
+    size. If CPUs outside this machine may use the rest of the cache, a smaller size is no disagreement."""
     for level in results.index.hierarchy:
         if not level.size_bytes or not level.os_size_bytes or not disagrees(level, results.index.machine):
             continue
@@ -68,7 +70,7 @@ def caches_disagree(results: Results) -> Iterator[FindingText]:
 def boundary_is_not_in_misses(results: Results) -> Iterator[FindingText]:
     """The size of a cache by latency lies outside the sizes between which loads begin to miss it, as the CPU counts.
 
-    From the largest size with up to one miss in ten loads to the smallest one with nine in ten."""
+    These sizes are from the largest with up to one miss in ten loads to the smallest with nine in ten."""
     levels = [level for level in results.index.hierarchy if level.size_low and level.size_high]
     ends = [("L1-dcache-load-misses", level) for level in levels[:1]]
     ends += [("LLC-load-misses", level) for level in levels[1:][-1:]]
@@ -160,7 +162,7 @@ def cache_writes_through(results: Results) -> Iterator[FindingText]:
 def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
     """A store that misses does not allocate its line, so the next load of that line misses too.
 
-    A chase through lines just stored to takes as long as one through others, if that is resolved."""
+    A chase through lines just stored to takes as long as one through other lines, if the difference is resolved."""
     times = value_of(inferences(results, "reload_after_store"))
     if times is not None and is_refuted(results, "write_allocate"):
         words = "a store that misses does not fetch its line: loads of data just written miss as well"
@@ -171,7 +173,7 @@ def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
 def latency_is_out_of_line(results: Results) -> Iterator[FindingText]:
     """The latency of a memory level is higher than that of any known product.
 
-    The lower end of its interval counts."""
+    The lower end of its interval is compared."""
     clock_hz = results.index.machine.core_clock_hz
     for level in results.index.hierarchy:
         cycles = MOST_CYCLES.get(level.level)
@@ -222,7 +224,7 @@ def prefetcher_is_absent(results: Results) -> Iterator[FindingText]:
 def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
     """The prefetcher follows a stride in one direction and not in the other.
 
-    One direction is known to gain and the other is known not to."""
+    One direction is faster than random order and the other is not, both beyond their intervals."""
     known = inferences(results, "prefetched")
     works, fails = ([i.parameters["direction"] for i in known if i.value is gains] for gains in (True, False))
     if len(works) == 1 and len(fails) == 1:
@@ -243,8 +245,8 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
 def reading_is_slow(results: Results) -> Iterator[FindingText]:
     """Read bandwidth is far below what the load ports or the misses in flight allow.
 
-    It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere. A level that was not
-    resolved from the next is not judged: the latency and the rate may be of different caches."""
+    It is under 40 % of the level's yardstick: the load ports for L1d, and the misses in flight for other levels. A
+    level that was not resolved from the next is not judged: its latency and its rate may be of different caches."""
     unresolved = {level.level for level in results.index.hierarchy if level.not_apart_from}
     for limit, reached in zip(inferences(results, "yardstick"), inferences(results, "reading_share"), strict=True):
         wider = int(limit.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
@@ -270,9 +272,9 @@ def reading_is_slow(results: Results) -> Iterator[FindingText]:
 def walk_is_not_random(results: Results) -> Iterator[FindingText]:
     """A random walk is faster than other rows permit, so its order is not random.
 
-    A load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random order,
-    takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong; and a
-    prefetcher can only make a walk fast."""
+    A load of the random walk takes less than 40 % of the time of a load of a single chain, or of a walk with a stride
+    in random order, in at most as much memory. Loads from a larger buffer are not faster, so one of the two rows is
+    wrong; and a prefetcher can only make a walk faster."""
     chains = [row for row in own_rows(results, "load-of-chains") if number(row, "chains") == 1]
     strides = [row for row in own_rows(results, "latency-of-stride") if row.parameters.get("order") == "random"]
     for row in own_rows(results, "latency-of-size"):

@@ -19,7 +19,8 @@ from tollmeter.numbers.stats import hodges_lehmann_ratio
 from tollmeter.numbers.units import in_percent, in_words
 
 SLOW_SHARE = 0.6
-"""Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""
+"""Highest ratio of a clock reading to a system call: a reading in user space costs a fifth of a system call, even where
+system calls are cheap."""
 SLOW_SOURCES = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 CLOCKSOURCE = Setting(
     path="/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -31,11 +32,10 @@ BOOST = (
     Setting(path="/sys/devices/system/cpu/intel_pstate/no_turbo", values=("0",)),
 )
 LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
-"""A crystal is off by 0.01 % at most, and one visit's ratio was off by up to 0.6 % on busy machines. A run of 5 s may
-have one visit or two."""
+"""Smallest deviation of a clock's rate that is reported, and the same for few visits. A crystal is off by at most 0.01
+%, and the ratio of one visit was off by up to 0.6 % on busy machines. A run of 5 s may have one visit or two."""
 LEAST_RATES, LEAST_OF_THIRD = 20, 8
-"""Readings of the core's rate, and those of a third of a run, by which it scatters or drifts by more than the precision
-that is wanted of a row."""
+"""Fewest readings of the core's rate for its scatter, and fewest in a third of a run for its drift."""
 EXPENSIVE_TRAP = 2.0
 LEAST_OF_MAXIMUM = 0.8
 
@@ -74,8 +74,8 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
 def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
 
-    The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %. Ticks of both
-    clocks are counted, and delays of marks are in that interval."""
+    The interval of the ratio differs from 1 by more than 0.25 %, or by more than 2 % for fewer than three visits. It
+    includes the steps of both clocks and the delays of marks."""
     targets: dict[str, list[Outcome]] = {}
     for outcome in results.outcomes:
         if outcome.status == "ok" and outcome.marks and outcome.marks.own_ratio:
@@ -105,7 +105,7 @@ def clock_is_wrong(results: Results) -> Iterator[FindingText]:
 def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
     """The rate of the control loop varies, so all numbers of the run are disturbed.
 
-    The middle half of all rates is wider than 3 % of their median."""
+    The range from the first to the third quartile of all rates is wider than 3 % of their median."""
     rates = [rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls if rate > 0]
     if len(rates) < LEAST_RATES:
         return
@@ -130,7 +130,8 @@ def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
 def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
     """The core clock changed during the run.
 
-    The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
+    The control loop's rate in the last third over that in the first third differs from 1 by more than 3 %, by the
+    interval of the ratio."""
     visits = sorted(native_outcomes(results.outcomes), key=lambda outcome: outcome.visit)
     rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
     # The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise.

@@ -17,19 +17,20 @@ from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent, short
 
 OF_CPU = "cpu_"
-"""What the gauges begin with that are the clock of one CPU each."""
+"""Prefix of gauges that hold the clock of one CPU."""
 LEAST_AT_WAKE, LEAST_RAMP_NS = 0.85, 200_000
-"""A core that wakes at its clock has all of it within 100 us; hardware that raises it takes 0.5 ms and more."""
+"""Share of the clock after waking, and time to reach 95 % of it, from which a ramp is slow. A core that wakes at its
+clock has all of it within 100 us; hardware that raises the clock takes 0.5 ms or more."""
 LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
-"""What idle states add to a wake-up: 1 us of a shallow state, 10 us to 30 us of a core whose caches were emptied, or of
-a guest, 100 us to 200 us of the deepest states of a package."""
+"""Time that idle states add to a wake-up, from which they are reported, and from which they are a problem: a shallow
+state adds 1 us; a core with emptied caches, or a guest, 10 to 30 us; the deepest package states 100 to 200 us."""
 LONG_HIDDEN_NS = 100_000
-"""One gap as long as 100 batches of 1 us, as an alternative to LEAST_LOST of the time."""
+"""Length of a single reported gap: as long as 100 batches of 1 us. It is an alternative to LEAST_LOST of the time."""
 MOST_INTERRUPTS, MOST_ON_ISOLATED = LEAST_LOST / 1e-6, 10.0
-"""A second. One takes 1 us to 5 us, so that 1,000 take a thousandth of the time or more. A CPU that is isolated for
-`nohz_full` has one tick a second, and a few calls from other CPUs."""
+"""Interrupts a second, in general and on isolated CPUs. An interrupt takes 1 to 5 us, so that 1,000 take a thousandth
+of the time or more. A CPU that is isolated for `nohz_full` has one tick a second, and a few calls from other CPUs."""
 OF_KERNEL = ("LOC", "RES", "CAL", "TLB", "IWI", "IPI", "arch_timer", "HVS", "HYP", "MCP", "NMI", "PMI")
-"""Sources of the timer, of other CPUs and of counters, which are no device's."""
+"""Interrupt sources that are no device: timers, other CPUs and counters."""
 USUAL_SLACK_NS, LEAST_MORE_SLACK_NS = 50_000, 25_000
 GOVERNOR = Setting(
     path="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
@@ -53,7 +54,7 @@ STEP_WORDS = {
 def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
     """A CPU, or all CPUs of a memory node or cache, are slower than the others of their kind.
 
-    A loop takes 3 % longer there in nearly each visit, and by more than what CPUs of one kind differ by: of 1,000 equal
+    A loop takes 3 % longer there in nearly every visit, and differs by more than CPUs of one kind do: of 1,000 equal
     CPUs at most one is named."""
     for found in _unlike_cpus(results)[0][:MOST_NAMED]:
         evidence = [ratio_evidence(f"{STEP_WORDS[found.loop]}, times the others' median", found.times)]
@@ -68,7 +69,7 @@ def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
 def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
     """A CPU makes fewer independent additions in a cycle than the others: its sibling hyperthread is busy.
 
-    How fast it is without the other workload is unknown, so that it is not called slow."""
+    Its speed without the other workload is unknown, so it is not called slow."""
     for found in _unlike_cpus(results)[1][:MOST_NAMED]:
         each, others = 1 / found.cost, _span(1 / found.high, 1 / found.low, ".2f")
         words = f"{found.where} is contended: {each:.2f} additions a cycle, others {others}"
@@ -125,7 +126,7 @@ def _beside_others(found: UnlikeCpus) -> str:
 def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
     """A CPU that was idle for some milliseconds does not have its clock at once.
 
-    It begins with less than 85 % of it, and takes 0.2 ms or more to reach 95 %."""
+    It begins below 85 % of its clock, and takes 0.2 ms or more to reach 95 %."""
     ramp, at_wake = (next(iter(own_rows(results, means)), None) for means in ("clock-ramp", "clock-at-wake"))
     if ramp is None or at_wake is None or (ramp.low or 0.0) < LEAST_RAMP_NS:
         return
@@ -148,7 +149,7 @@ def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
 def idle_states_are_deep(results: Results) -> Iterator[FindingText]:
     """Waking a thread takes longer on a CPU that went idle than on one that spun meanwhile.
 
-    The difference, by the ends of both intervals, is 10 us or more; a problem from 50 us on."""
+    The difference is at least 10 us, by the ends of both intervals. From 50 us on it is a problem."""
     spinning = {row.parameters.get("idle"): row for row in own_rows(results, "wake-of-spinning")}
     for idle in own_rows(results, "wake-of-idle"):
         busy = spinning.get(idle.parameters.get("idle"))
@@ -197,7 +198,7 @@ def time_is_hidden(results: Results) -> Iterator[FindingText]:
 def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
     """Devices interrupt the measured CPUs often, or anything interrupts measured CPUs that are isolated.
 
-    1,000 a second of one device; 10 a second of all sources where every measured CPU is isolated."""
+    One device makes 1,000 interrupts a second; or all sources make 10, if every measured CPU is isolated."""
     seen = results.index.run.surroundings
     if seen is None or not seen.interrupts:
         return
@@ -231,7 +232,7 @@ def _rate(source: str, rate: float) -> Evidence:
 def timers_are_slack(results: Results) -> Iterator[FindingText]:
     """Timers of an ordinary program ring later than the kernel's usual slack of 50 us explains.
 
-    Beyond the least slack, the middle timer is more than 75 us late."""
+    The median timer is more than 75 us later than one with the least slack."""
     late: dict[str, Row] = {str(row.parameters.get("slack")): row for row in own_rows(results, "timer-late")}
     if not {"usual", "least"} <= late.keys():
         return

@@ -25,7 +25,7 @@ from tollmeter.numbers.units import in_percent, short
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
 ORDINARY_POLICY = "other"
 LEAST_REGULAR = 0.25
-"""Share of the distances: with fewer there is no period."""
+"""Smallest share of equal distances between interruptions that shows a period."""
 TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
 TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
 BUSY_REMEDY = (
@@ -54,7 +54,7 @@ UNKNOWN_WITHOUT = {
 def another_run_measures(results: Results) -> Iterator[FindingText]:
     """A second run of Tollmeter measured at the same time.
 
-    It needs --beside."""
+    One of the two runs was started with --beside."""
     seen = results.index.run.surroundings
     if seen and seen.company:
         words = "another run measured on this machine at the same time: each run disturbed the other"
@@ -65,8 +65,8 @@ def another_run_measures(results: Results) -> Iterator[FindingText]:
 def other_programs_work(results: Results) -> Iterator[FindingText]:
     """Other programs used the measured CPUs.
 
-    They took more than a fifth of the CPUs' time; in a run that is too short to count that, tasks waited for a CPU for
-    as long."""
+    They took more than a fifth of the CPUs' time; or, in a run too short to count that, tasks waited for a CPU for more
+    than a fifth of the time."""
     seen = results.index.run.surroundings
     if seen is None or is_all_emulated(results.index.rows):
         return
@@ -88,7 +88,7 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
 def core_is_shared(results: Results) -> Iterator[FindingText]:
     """Another workload used a part of the measured core, as one on a sibling hyperthread does.
 
-    It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
+    It ran for 5 % of the time or more. Its cost is that of the rows that were measured in both states."""
     share = results.index.run.contended_share
     if share is None or share < LEAST_CONTENDED:
         return
@@ -151,7 +151,7 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
 def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the CPU time of the run.
 
-    Its quota is below the CPUs that were measured on, or the run was stopped for it."""
+    Its quota is less than the measured CPUs, or it stopped the run."""
     seen = results.index.run.surroundings
     if seen is None or seen.quota is None:
         return

@@ -11,17 +11,17 @@ from tollmeter.model import Evidence, Results, Setting
 from tollmeter.numbers.known import row_name
 
 HINT_FAULT_S = 1e-6
-"""One takes about 1 us."""
+"""Time of one hint fault of automatic NUMA balancing."""
 BYTES_OF_TRANSFER = 8
-"""Of a module's 64 data lines at once."""
+"""Bytes of one transfer over a memory module's 64 data lines."""
 LEAST_OF_RATE = 0.3
-"""Of what the modules transfer together, that all CPUs reach: 60 % to 90 % with a channel for each module, and half of
-that with two modules on each."""
+"""Smallest share of the modules' joint transfer rate that all CPUs read if no channel is missing: 60 to 90 % with one
+module a channel, and half of that with two."""
 LEAST_OF_RATED = 0.95
 BEYOND_CACHE = 2
 LEAST_SLOWER = 1.25
-"""Runs of one kernel differ by 3 %, and the best of 40 lies 7 % below their middle; page-table isolation adds half, and
-a seccomp filter a quarter."""
+"""Smallest ratio of a system call's cycles to the best earlier run that is reported. Runs of one kernel differ by 3 %,
+and the best of 40 lies 7 % below their median; page-table isolation adds half, and a seccomp filter a quarter."""
 
 
 @rule(
@@ -52,7 +52,7 @@ def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
 def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
     """A full memory node reclaims its own pages before it takes memory of another node.
 
-    The setting is on, and the kernel reclaimed so during the run."""
+    The setting is on, and the kernel made such reclaims during the run."""
     seen = results.index.run.surroundings
     mode = results.index.machine.facts.get("zone_reclaim_mode", "0")
     attempts = seen.paging.get("zone_reclaim_success", 0) + seen.paging.get("zone_reclaim_failed", 0) if seen else 0
@@ -74,7 +74,7 @@ def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
 def events_are_traced(results: Results) -> Iterator[FindingText]:
     """The kernel traces functions or events, which lengthens what is measured.
 
-    Read from tracefs, which only root may read."""
+    The source is tracefs, which only root may read."""
     facts = results.index.machine.facts
     tracer, events = facts.get("tracer", "nop"), facts.get("traced_events", "0")
     if tracer != "nop":
@@ -94,8 +94,8 @@ def events_are_traced(results: Results) -> Iterator[FindingText]:
 def entry_is_slow(results: Results) -> Iterator[FindingText]:
     """A system call takes more core cycles than it once took on this kind of CPU.
 
-    A quarter more than in the best of the earlier runs here, by the lower end of its interval, in the same state of the
-    core."""
+    The lower end of its interval is a quarter above the best of the earlier runs on this machine, in the same state of
+    the core."""
     least: dict[str, float] = results.request.get("least_cycles") or {}
     clock_hz = results.index.machine.core_clock_hz
     for row in own_rows(results, "entry") if clock_hz else ():
@@ -126,7 +126,7 @@ def entry_is_slow(results: Results) -> Iterator[FindingText]:
 def is_for_debugging(results: Results) -> Iterator[FindingText]:
     """The kernel was built with checks that make each crossing slower.
 
-    By the files in /proc and /sys that such checks have."""
+    The checks have files in /proc and /sys, by which they are found."""
     if found := results.index.machine.facts.get("debugging"):
         evidence = [Evidence(what="checks", value=found)]
         entry = next(iter(own_rows(results, "entry")), None)
@@ -144,7 +144,7 @@ def is_for_debugging(results: Results) -> Iterator[FindingText]:
 def modules_are_slow(results: Results) -> Iterator[FindingText]:
     """Memory modules run below the clock that they are rated for.
 
-    By the firmware's list (SMBIOS), which only root may read; more than 5 % below."""
+    The clock is more than 5 % below, by the firmware's list (SMBIOS), which only root may read."""
     facts = results.index.machine.facts
     rated, configured = (int(facts.get(f"memory_{name}_mts", "0")) for name in ("rated", "configured"))
     if 0 < configured < LEAST_OF_RATED * rated:
@@ -162,7 +162,7 @@ def modules_are_slow(results: Results) -> Iterator[FindingText]:
 def channels_are_missing(results: Results) -> Iterator[FindingText]:
     """All CPUs together read far less than the memory modules transfer.
 
-    Less than 30 % of the modules' clock times 8 bytes times their number, with the upper end of the interval."""
+    The upper end of the interval is below 30 % of the modules' clock times 8 bytes times their number."""
     machine = results.index.machine
     modules, rate = (int(machine.facts.get(name, "0")) for name in ("memory_modules", "memory_configured_mts"))
     last = max((cache.size_bytes or 0 for cache in os_sizes(machine)), default=0)

@@ -24,9 +24,10 @@ from tollmeter.numbers.meanings import metric_of
 from tollmeter.numbers.units import in_percent
 
 LEAST_GAIN = 0.10
-"""Share of a memory access that huge pages save."""
+"""Share of a memory access that huge pages must save."""
 MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("madvise",))
-"""And not `always`: pages that no program asks for may cost it memory, and time where they are made."""
+"""The recommended setting. `always` may cost a program memory that it did not ask for, and time when these pages are
+made."""
 LEAST_RISE = 2.0
 LEAST_REMOTE = 1.5
 LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
@@ -35,7 +36,8 @@ WIDEST_SCALAR = 8
 """Bytes of the widest integer register."""
 LEAST_LEVELS = 3
 BEYOND_CACHE = 4.0
-"""Times a load from a shared cache that one way of a line through it takes at most; on chiplets apart it took eight."""
+"""Highest ratio of one way of a line between two CPUs to a load from the cache that they share: between two chiplets it
+was eight."""
 
 
 @rule(
@@ -74,8 +76,8 @@ def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
 def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
     """Huge pages would reduce memory latency, and the system does not use them by default.
 
-    At the largest size that was walked on both kinds of page, huge ones save more than 10 %, by the end of the
-    interval of what they save."""
+    At the largest size that was walked on both kinds of page, huge pages save more than 10 %, by the lower end of the
+    interval of the saving."""
     setting = results.index.machine.facts.get("transparent_hugepage", "")
     if "[always]" in setting:
         return
@@ -120,7 +122,7 @@ def _is_load_beside(row: Row, gain: Row, results: Results) -> bool:
 def latency_rises_under_load(results: Results) -> Iterator[FindingText]:
     """Memory latency at least doubles under the traffic of this machine's own CPUs.
 
-    Of the mix of reads and writes that lengthens a load most, the lower end of the interval is beyond twice."""
+    The lower end of the interval is above 2, for the mix of reads and writes that lengthens a load most."""
     rises = [rise for rise in inferences(results, "latency_rise") if rise.low is not None and rise.low > LEAST_RISE]
     if not rises:
         return
@@ -149,7 +151,7 @@ def latency_rises_under_load(results: Results) -> Iterator[FindingText]:
 def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
     """Memory of a remote node has a clearly higher latency than local memory.
 
-    Of the slowest pair of nodes, the lower end of remote over local is beyond 1.5."""
+    The lower end of the ratio's interval is above 1.5, for the pair of nodes with the highest latency."""
     slowest = slowest_remote(own_rows(results, "latency-of-node"))
     if slowest and slowest.ratio.low > LEAST_REMOTE:
         node, home = number(slowest.far, "node"), number(slowest.far, "home")
@@ -163,8 +165,8 @@ def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
 def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     """CPUs slow each other down in their own caches, or several CPUs together are slower than one alone.
 
-    Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end of
-    the interval counts. Only the worst of each kind is reported."""
+    Inside the first cache an efficiency under 80 % is reported; elsewhere a throughput below that of one CPU alone. The
+    upper end of the interval is compared. Only the worst of each kind is reported."""
     shares = inferences(results, "efficiency")
     inside = WELL_INSIDE * (
         next((level.size_bytes for level in results.index.hierarchy if level.size_bytes), None) or 0.0
@@ -208,7 +210,7 @@ def _efficiency(share: Inference) -> Evidence:
 def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
     """Copies are much slower if source and destination have different alignment.
 
-    A routine's copy of the same bytes is at some offset more than 2.5 times slower than at its best."""
+    At some offset a routine copies the same bytes more than 2.5 times as slowly as at its best offset."""
     routines: dict[tuple[str, object], list[Row]] = {}
     for row in own_rows(results, "copy-of-offset"):
         routines.setdefault((str(row.parameters.get("routine")), row.parameters.get("bytes")), []).append(row)
@@ -229,8 +231,8 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
 def access_is_slow(results: Results) -> Iterator[FindingText]:
     """A load or store off its alignment, inside one line, is much slower than an aligned one.
 
-    Scalar and vector registers apart, it takes twice as long or more; where it takes longer than a system call of the
-    same run, it traps and is emulated."""
+    It takes at least twice as long; scalar and vector registers are judged separately. If it takes longer than a system
+    call of the same run, it traps and is emulated."""
     entry = min((row.low or 0.0 for row in own_rows(results, "entry") if row.low), default=None)
     worst: dict[str, tuple[Row, Row]] = {}
     rows = [row for row in own_rows(results, "access-of-offset") if row.parameters.get("where") == "in_line"]
@@ -255,9 +257,9 @@ def access_is_slow(results: Results) -> Iterator[FindingText]:
 def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
     """Two CPUs that the system puts behind one last-level cache exchange lines as if they were not.
 
-    By the fastest method, one way takes more than four times a load from that cache, in three quarters of the samples
-    or in one of two modes: a hypervisor moved one of them to another chiplet or package, or its topology is not the
-    machine's."""
+    By the fastest method, one way of a line takes more than four times a load from that cache, in three quarters of the
+    samples or in one of two modes. A hypervisor moved one of the CPUs to another chiplet or package, or its topology is
+    not the machine's."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
     if len(levels) < LEAST_LEVELS or levels[-1].level != "memory" or not levels[-2].latency_ns:
         return
@@ -283,7 +285,7 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
 
 
 class _Line(NamedTuple):
-    """A line that goes from one CPU to another. ways: how often, in the row's time."""
+    """A row of a cache line that goes from one CPU to another. ways: number of transfers in the row's time."""
 
     row: Row
     ways: int

@@ -10,10 +10,11 @@ from tollmeter.model import Inference, Results
 from tollmeter.numbers.units import in_words
 
 CLEAR_SHARE = 0.6
-"""Of what processes do. Two threads that take turns do half; a shared line that moves between two CPUs costs less."""
+"""Share of the throughput of processes below which threads wait for each other. Two threads that take turns have half;
+a shared line that moves between two CPUs costs less."""
 INTERRUPTS = ("membarrier",)
-"""Operations whose purpose is to interrupt each CPU that runs another thread of the process. A process of one thread
-has none to interrupt, so that processes are no alternative, and neither is reuse of memory."""
+"""Operations whose purpose is to interrupt each CPU that runs another thread of the process. In a process of one thread
+there is none to interrupt, so that neither processes nor reuse of memory are an alternative."""
 
 Pair = tuple[Inference, Inference]
 """The efficiency of threads, and that of as many processes."""

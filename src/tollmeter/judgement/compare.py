@@ -56,28 +56,29 @@ PASSING_FACTS = ("load_average", "swap_total")
 """Facts of a machine that change by the minute, or that no timed code depends on."""
 
 DISTURBED = ("busy", "held back")
-"""Verdicts of runs that other work disturbed: what was seen on an uncontended core alone is comparable."""
+"""Verdicts of runs that other workloads disturbed: only their rows on an uncontended core are comparable."""
 UNDISTURBED = ("uncontended", "first", "second")
 COMPARED: tuple[StateName, ...] = ("uncontended", "all")
 KNOWN = 1e3
-"""Degrees of freedom of a variance that is known, or nothing else is known of."""
+"""Degrees of freedom of a variance that is known, or of which nothing else is known."""
 
 SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
-"""What `toll compare`, `history` and `gate` say of a change whose sides execute equally many."""
+"""Reason that `toll compare`, `history` and `gate` print for a change of a row that executes as many instructions in
+both runs."""
 
 TOO_WIDE = "the interval is too wide"
-"""Why most inconclusive rows are: it includes no difference and one that matters."""
+"""The usual reason of an inconclusive row: its interval contains both no difference and one that matters."""
 
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
 Cause = Literal["code", "machine"]
 
 
 class Change(Record, frozen=True):
-    """One row in both runs. ratio: new over old, in the unit of the metric.
-    adjusted: least false-discovery rate.
+    """The change of one row between two runs. ratio: new over old, in the unit of the metric. adjusted: least
+    false-discovery rate.
 
-    verdict `differs` is for a metric without a better direction. cause: None if nothing changed. same_instructions:
-    an operation executes an equal number in both runs, so that a change is due to the machine. reason: why it is
+    verdict `differs` is for a metric without a better direction. cause: None if nothing changed. same_instructions: an
+    operation executes an equal number in both runs, so that a change is due to the machine. reason: why it is
     inconclusive; visits_wanted: visits in each run that would decide it, None if no number does."""
 
     old: Row
@@ -170,7 +171,7 @@ def of_rows(
 
 
 def in_state(row: Row, name: StateName | None) -> Row | None:
-    """The row in one state of the core; None if it was measured too rarely in it."""
+    """Returns the row in one state of the core; None if it has too few samples in it."""
     if row.state == name:
         return row
     seen = next((state for state in row.states if state.state == name), None)
@@ -288,7 +289,7 @@ def _verdict(new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdic
 # ---- why a row is inconclusive ---------------------------------------------------------------------------------------
 
 _CERTAIN = 1.5
-"""Times the half-width of 95 % that a change has to exceed where many rows are judged together."""
+"""Factor by which a change must exceed the 95 % half-width if many rows are judged together."""
 _OTHER_STATES = {"all": "as this machine gives it", None: "of unknown state", "unknown": "of unknown state",
                  "first": "bimodal", "second": "bimodal"}  # fmt: skip
 
@@ -332,8 +333,8 @@ LEAST_VALUES = 4
 """Values of a parameter from which its rows are a curve."""
 LEAST_CHANGES = 2
 BESIDE_BOUNDARY = 2.0
-"""How far beside a boundary a curve changes where the boundary moves: misses begin at half of a capacity and reach
-memory's share at twice of it."""
+"""Largest ratio of a size to a moved boundary at which a curve changes: misses begin at half of a capacity, and reach
+memory's share at twice the capacity."""
 
 
 class Curve(Record, frozen=True):
@@ -353,7 +354,7 @@ class Moved(Record, frozen=True):
 
 
 def curves(changes: Sequence[Change]) -> tuple[Curve, ...]:
-    """All curves of which at least two rows changed."""
+    """Returns all curves of which at least two rows changed."""
     by_metric: dict[tuple[str, str, str, str], list[Change]] = defaultdict(list)
     for change in changes:
         row = change.new
@@ -397,7 +398,7 @@ def _are_apart(first: Level, second: Level) -> bool:
 
 
 def explaining_boundaries(curve: Curve, boundaries: Sequence[Moved]) -> tuple[Moved, ...]:
-    """The moved boundaries at which a curve over size changed."""
+    """Returns the moved boundaries at which a curve over size changed."""
     sizes = [int(change.new.parameters[curve.over]) for change in curve.changes] if curve.over == "size" else []
     beside = []
     for boundary in boundaries:

@@ -29,14 +29,16 @@ LEAST_FOR_SCATTER = 6
 """Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
 the scatter, so that the point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
 MOST_FOR_UNCONTENDED = 12
-"""Visits of a point until its uncontended cost is given up. Without a limit some points had 64 of them in a default run
-whose other points lacked three."""
+"""Highest number of visits of a point to measure its uncontended cost. Without this limit some points had 64 visits in
+a default run, while other points lacked three."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
 OF_TRAFFIC, OF_LATENCY = 1 / 12, 1.25
-"""Between neighbours on a curve of latency over traffic: twelve rates or more, also where the latency rises."""
+"""Largest step between neighbours of a curve of latency over traffic: 1/12 of the highest traffic, or a latency ratio
+of 1.25."""
 _FLAT_TIMES = 8
-"""Three doublings: the hit rate of a cache falls over two of them, behind which lies its end."""
+"""Ratio of sizes over which a flat curve counts as complete: three doublings, since the hit rate of a cache falls over
+two doublings beyond its capacity."""
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
@@ -186,7 +188,7 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
 _SHORT_BUDGETS_S = range(10, BUDGETS_S[0], 10)
-"""What people type: a budget that is named is one of these."""
+"""Budgets in seconds that people type: a suggested budget is one of these."""
 _WORTH_NAMING = 0.1
 LIMITED = (
     "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
@@ -213,7 +215,7 @@ class Settlement(NamedTuple):
 
 
 Missing = Sequence[tuple[Sequence[Outcome], float]]
-"""The visits of each point that can have a number, and how many more it wants."""
+"""The visits of each point that can have a number, and how many more it needs."""
 
 
 def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision whether a build passes: no row may be slower than the reference by more than its limit.
+"""Decides whether a build passes: no row may be slower than the reference by more than its limit.
 
-The budget for false alarms is one for the whole build and not one for each row: with 700 rows and 1 % for each, a build
-without any change would fail seven times. Holm's procedure (1979) over all judged rows keeps the chance that any row of
-a build fails by chance at 1 %. Where few layouts were visited the tails of a row's error are those of Student's t with
-as many degrees of freedom, and not the normal distribution's: a p-value of 1e-5 is far out in the tail.
+The budget for false alarms applies to the whole build: with 700 rows and 1 % for each row, a build without any change
+would fail seven times. Holm's procedure (1979) over all judged rows keeps the chance that any row of a build fails by
+chance at 1 %. If few layouts were visited, a row's error has the tails of Student's t with as many degrees of freedom,
+and not those of the normal distribution: a p-value of 1e-5 is far out in the tail.
 
 `decide` takes ratios of the rows of two stored runs (`of_changes`), or of interleaved pairs."""
 
@@ -24,8 +24,9 @@ FALSE_ALARMS = 0.01
 """Chance that a build without a row beyond its limit fails."""
 USUAL_LIMIT = 0.05
 RUNS_FREEDOM = 6.0
-"""Degrees of freedom of what runs differ by, which is learned per probe and not per row. Of 433 rows of two runs of one
-quiet machine one was 7.6 standard errors off, which of a normal distribution no row ever is (decision 35)."""
+"""Degrees of freedom of the between-run variance, which is learned for each probe and not for each row. Of 433 rows of
+two runs of one quiet machine, one was 7.6 standard errors off, which is impossible for a normal distribution (decision
+35)."""
 
 Outcome = Literal["slower", "within", "inconclusive"]
 
@@ -43,9 +44,9 @@ class GateRow(Record, frozen=True):
 
 
 class Decided(Record, frozen=True):
-    """The decision on one ratio. p_value: under a ratio at or below its limit; adjusted: the false-alarm chance of the
-    build at which the row fails. least: the smallest ratio less 1 that would fail with this certainty; infinite if
-    none would."""
+    """The decision on one ratio. p_value: probability of this ratio or a higher one if the true ratio is at its limit;
+    adjusted: the false-alarm chance of the build at which the row fails. least: smallest slowdown, as a share, that
+    would fail with this certainty; infinite if none would."""
 
     judged: GateRow
     outcome: Outcome
@@ -99,7 +100,7 @@ def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
 
 
 def _p_value(row: GateRow) -> float:
-    """The one-sided p-value of a row that is slower by no more than its limit."""
+    """Returns the one-sided p-value of the hypothesis that a row is slower by at most its limit."""
     beyond = row.log_ratio - log1p(row.limit)
     if not row.error:
         return float(beyond <= 0)

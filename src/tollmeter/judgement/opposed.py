@@ -41,18 +41,19 @@ from tollmeter.numbers.series import LEAST_VALUES
 from tollmeter.numbers.stats import benjamini_hochberg
 
 MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007
-"""The p-values up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
-ratio that its budget ended, and of one that is as precise as it was to be. Blocks that scatter little by luck end a run
-early, and their scatter then understates the error (decision 14)."""
+"""Highest p-values at which two points are called different, so that at most 0.5 % of equal pairs are. The first is for
+a pair whose measuring the budget ended. The second is for a pair that reached its precision: blocks that scatter little
+by chance end a run early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
-"""A smaller difference is not resolved: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is
-an estimate of each side's own. A run of 143 layouts distinguished two executables of one source, by 0.001 %."""
+"""Smallest difference that is resolved, as a share: a batch is read to the clock's step, about 1e-4 of its time, and
+the time that it pays once is estimated for each side. A run of 143 layouts distinguished two executables of one source,
+by 0.001 %."""
 _LEAST_WHOLE = 1 / 3
 
 Against = tuple[Point, Point]
-"""A point and the one that it stands against."""
+"""A point and its reference point."""
 Pair = tuple[int, float, float]
-"""The layout's seed, and what the first and the second took."""
+"""Seed of the layout, and costs of the first and of the second point."""
 
 
 class _Side(NamedTuple):
@@ -74,8 +75,8 @@ def opposed(
     outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known,
     precision: float = RATIO_PRECISION,
 ) -> tuple[Opposed, ...]:  # fmt: skip
-    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. precision: the
-    requested one."""
+    """Returns one record for each timed metric of each pair that has enough visits, in the order of the pairs.
+    precision: the requested half-width."""
     sides = _sides(outcomes, pairs, probes, known)
     ratios = [
         (point, other, (same, sides[point].stated(metric)), compared)
@@ -219,7 +220,7 @@ def uncompared(
     probes: Mapping[str, Probe],
     compared_pairs: Sequence[Opposed],
 ) -> tuple[Uncompared, ...]:
-    """The pairs without a ratio in any metric. compared_pairs: the existing ratios."""
+    """Returns the pairs without a ratio in any metric. compared_pairs: the existing ratios."""
     compared = {(done.point, done.against) for done in compared_pairs}
     lacking = []
     for pair in pairs:
@@ -242,7 +243,7 @@ def uncompared(
 
 
 def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> str:
-    """Returns why no longer run would give a ratio; empty if one may."""
+    """Returns why a longer run would give no ratio either; empty if it may give one."""
     good = {outcome.point for outcome in outcomes if outcome.status == "ok"}
     for outcome in outcomes:
         is_lost = outcome.status == "wrong_answer" or (outcome.status != "interrupted" and outcome.point not in good)

@@ -3,9 +3,9 @@
 
 Two runs are of one machine if the host's name, its CPU (family, model, stepping) and the hypervisor are the same. Rows
 of different clocks, revisions, units or core states are different series. A row that follows the core's clock is a
-series in cycles. `compare.of_rows` judges each change again by the levels on both sides of it, so that one rule decides
-what is a change between two runs and among many: a row that
-may or may not follow the clock changed if it changed in its unit and in cycles."""
+series in cycles. `compare.of_rows` judges each change again by the levels on both sides of it, so that one rule defines
+a change between two runs and among many: a row that may or may not follow the clock changed if it changed in its unit
+and in cycles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 from tollmeter.numbers.rows import row_key
 
 _LEAST_ERROR = 0.0005
-"""Of a row whose interval has no width, as of a count."""
+"""Smallest standard error of a row, for rows whose interval has no width, such as counts."""
 
 MachineKey = tuple[str, ...]
 
@@ -85,8 +85,8 @@ def host_key(machine: Machine) -> MachineKey:
 
 
 def row_series(readings: Iterable[SeriesPoint]) -> list[RowSeries]:
-    """Returns all series of these readings, in the order of their first rows. A row without an interval is left out,
-    and one with too few visits or layouts for an interval."""
+    """Returns all series of these readings, in the order of their first rows. Rows without an interval, and rows with
+    too few visits or layouts for one, are left out."""
     groups: dict[tuple[Any, ...], list[SeriesPoint]] = defaultdict(list)
     left_out: Counter[tuple[Any, ...]] = Counter()
     for reading in readings:
@@ -157,7 +157,7 @@ def _change(before: Sequence[SeriesPoint], after: Sequence[SeriesPoint], scatter
 
 
 def _level_row(part: Sequence[SeriesPoint], scattered: float) -> Row:
-    """A row with the level of several rows; at the median clock if it follows the core clock."""
+    """Returns a row with the common level of several rows; at the median clock if it follows the core clock."""
     clock_hz = _middle([reading.row.clock_hz for reading in part])
     middle, error = level(_logs(part, clock_hz is not None), [_error(reading.row) for reading in part], scattered)
     row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)

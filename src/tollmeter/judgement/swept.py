@@ -62,7 +62,7 @@ def drift(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> Estimate | N
 
 
 def best(several: Sequence[ValueEffect]) -> ValueEffect | None:
-    """The cheapest of the values that are better than the first; None if none is."""
+    """Returns the cheapest of the values that are better than the first value; None if none is."""
     better = [effect for effect in several if effect.verdict == "better" and effect.cost is not None]
     return min(better, key=lambda effect: effect.cost.value if effect.cost else inf, default=None)
 

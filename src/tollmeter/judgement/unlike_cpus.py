@@ -20,23 +20,25 @@ from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
 from tollmeter.numbers.each_cpu import EachCpu, each_cpu
 
 LEAST_SLOWER = log(1 + PRECISION)
-"""That nearly each visit of a slow CPU shows, in logarithms: with noise of 0.7 % the three visits of a core that is 5 %
-slower do in 19 of 20 runs, and of equal cores a CPU that was disturbed in two visits of three is not named."""
+"""Logarithm of the smallest slowdown that nearly every visit of a slow CPU must show. With noise of 0.7 %, the three
+visits of a core that is 5 % slower show it in 19 of 20 runs, and an equal CPU that was disturbed in two of three visits
+is not named."""
 _FEW_VISITS = 0.1
 _FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, 0.05
-"""Names that are wrong: of CPUs, and of machines of many CPUs."""
+"""Highest share of wrongly named CPUs, and of machines of many CPUs on which a CPU is wrongly named."""
 _USUAL_SD = 0.005
-"""Of CPUs of one kind. Few CPUs do not show it; it is worth _USUAL_FREEDOM of them."""
+"""Usual standard deviation of CPUs of one kind, which a few CPUs do not show; it counts as _USUAL_FREEDOM CPUs."""
 _USUAL_FREEDOM = 30.0
 _OF_MAD = 0.37
-"""Efficiency of the median deviation of normal values: its degrees of freedom, a value."""
+"""Degrees of freedom that each normal value gives to the median absolute deviation, relative to the standard
+deviation."""
 _ENDS = (0.05, 0.95)
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
-"""In the order in which one explains those behind it."""
+"""Loops in the order of explanation: a slow loop explains the slowness of those after it."""
 BESIDES = ("nothing", "all")
 Costs = Mapping[tuple[str, str], EachCpu]
-"""By loop and what ran beside."""
+"""Costs by the name of the loop and the concurrent activity."""
 
 
 class UnlikeCpus(NamedTuple):
@@ -166,7 +168,7 @@ def usual_costs(logs: Array) -> Array:
 
 
 def _of_visits(centred: Array, usual: Array) -> float:
-    """Standard error of the median of a column's visits: their scatter is common to all columns."""
+    """Returns the standard error of the median of a column's visits: their scatter is common to all columns."""
     visits, count = centred.shape
     apart = np.abs(centred - usual) * sqrt(visits / (visits - 1) * count / (count - 1))
     return float(np.median(apart[apart > 0])) / NORMAL_QUARTILE * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0

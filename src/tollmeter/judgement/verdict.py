@@ -15,14 +15,15 @@ from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import is_counted
 
 KERNEL = "kernel."
-"""What the names of probes begin with whose work is done by the kernel."""
+"""Prefix of the names of probes that measure work of the kernel."""
 MOST_DISCARDED = 0.1
 LEAST_SETTLED = 0.5
 MOST_CONTENDED = 0.5
 MOST_QUIET_CONTENDED = 0.2
 """Share of the time for which a quiet run's core may be contended without a note beside the verdict."""
 MOST_OTHERS = 0.2
-"""The kernel's own threads, and the ticks of its accounting, come to a tenth on an idle machine."""
+"""Highest share of CPU time of other programs on a quiet machine: kernel threads and accounting ticks take up to a
+tenth of an idle machine."""
 MOST_STOLEN = 0.01
 """Share of the measured time that the hypervisor gives to other guests of a quiet machine."""
 MOST_UNSEEN = 0.1
@@ -30,8 +31,8 @@ STATUS = "/proc/self/status"
 """The source that reports seccomp filters and a tracer."""
 MOST_UNREACHED = 0.25
 LEAST_JUDGED = 0.5
-"""Of a study's figures: where more were judged it has its answer, and rows that lack visits are only beside it. In a
-run that is too short, a figure counts if it has an interval."""
+"""Share of a study's judged figures from which the study has its answer, even if rows lack visits. In a run that is too
+short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
