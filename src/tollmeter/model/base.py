@@ -15,7 +15,7 @@ Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
 REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
-"""Of a real machine's time: its own, and a host's at the other end of a line."""
+"""Clocks of real time: the machine's own, and a host's at the other end of a line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
 StateName = Literal["uncontended", "all", "contended", "unknown", "first", "second"]
@@ -25,23 +25,24 @@ ClaimVerdict = Literal["holds", "same direction", "does not hold", "cannot tell"
 Relation = Literal[
     "", "shown", "about", "change", "same", "at least", "at most", "more", "less", "ordering", "crossing",
 ]  # fmt: skip
-"""What a study says of a number; `shown`: a number of its own machine, which no other can confirm or contradict."""
+"""Relation between a study's number and this machine's. `shown`: a number of the study's own machine, which no other
+machine can confirm or contradict."""
 Condition = Literal["own clock", "strict CPU", "prefetch off"]
-"""Under which a study's claim was made: studies/study.py."""
+"""Condition under which a study's claim was made (studies/study.py)."""
 PlaceRelation = Literal[
     "same thread", "sibling thread", "same cluster", "same last-level cache", "same package", "other package",
     "other node",
 ]  # fmt: skip
-"""Of the CPUs of two workers: the closest one that holds."""
+"""Relation of the CPUs of two workers, nearest first; the first that applies counts."""
 Severity = Literal["note", "warning", "error"]
 Rank = Literal["prevents", "distorts", "costs", "information"]
-"""What a finding does to a person: prevents or distorts measuring, costs performance, or is information."""
+"""Effect of a finding on the user: it prevents or distorts measuring, costs performance, or is information."""
 RANKS: tuple[Rank, ...] = ("prevents", "distorts", "costs", "information")
-"""The worst first."""
+"""Ranks, gravest first."""
 DISTORTING: tuple[Rank, ...] = ("prevents", "distorts")
-"""Ranks of a machine that is not fit to be measured."""
+"""Ranks of findings that make a machine unfit for measuring."""
 Proof = Literal["measured", "counted", "read"]
-"""What a finding rests on: a time or rate of this run, a count of the system over it, or a setting that was read."""
+"""Basis of a finding: a time or rate of this run, a count of the system during the run, or a setting that was read."""
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
     "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
@@ -49,28 +50,28 @@ InferenceKind = Literal[
     "held", "worker_efficiency", "cost_of_worker",
 ]  # fmt: skip
 EventSource = Literal["pmu", "pmu in user mode", "account", "trace"]
-"""What counted an event: the CPU, with the kernel's part or without; the kernel's accounts; a traced copy."""
+"""Source of an event count: the CPU's counters with the kernel's part, or without it; the kernel's accounts; or a
+traced copy of the process."""
 Value = int | str
 UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count", "J")
 Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
-"""A number of bytes or pages that some machine has."""
+"""Number of bytes or pages, within the range of real machines."""
 Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
 INDEX_FORMAT = 3
-"""Of what `toll show RUN --format json` prints. 3 has `converged`, `discarded`, `withheld` and the states
-`contended` and `uncontended`; 2 has `inferred` and `tolls`."""
+"""Format number of the document of `toll show RUN --format json`. Format 3 has `converged`, `discarded`, `withheld` and
+the states `contended` and `uncontended`; format 2 has `inferred` and `tolls`."""
 
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
-"""Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by
-default."""
+"""Default requested half-width of a 95 % interval, as a share: of a row, and of the ratio of two interleaved points."""
 USUAL_LINE_BYTES, USUAL_PAGE_BYTES = 64, 4096
-"""Of a cache and of memory, where the machine does not say: all of x86 and most other machines have them."""
+"""Assumed size of a cache line and of a page if the machine reports none: those of all x86 and most other machines."""
 BEYOND = "beyond"
-"""Of a run that a value beyond its limit has ended."""
+"""Status of a run that a value beyond its limit has ended."""
 STOPPED = ("interrupted", "measuring")
-"""The last word of a journal whose run was stopped before its end."""
+"""Last status in a journal of a run that was stopped before its end."""
 _MOST_ITEMS, _MOST_CHARACTERS = 10, 80
-"""Of a cell in a notebook, which keeps every output."""
+"""Highest number of items and of characters in a notebook cell, which keeps every output."""
 LEAST_CHANGE = 0.01
 """The smallest change between runs that is reported by default, as a share."""
 

@@ -20,8 +20,8 @@ BEST_KNOWN: Mapping[str, tuple[Mapping[str, Value], ...]] = {
     "transfer-of-state": ({"state": "modified", "access": "load"},),
     "call-of-object": ({"channel": "pipe", "placement": "one_cpu"}, {"channel": "pipe", "placement": "two_cpus"}),
 }
-"""Meanings that a stranger looks for, and the parameters of each line that the first screen has of them: the same in
-every run, so that two runs can be compared, and a short run measures these first."""
+"""Meanings that most readers look for, with the parameters of each line on the first screen. They are the same in every
+run, so that two runs can be compared, and a short run measures these first."""
 
 
 def is_best_known(means: str | None, parameters: Mapping[str, Value]) -> bool:
@@ -155,7 +155,7 @@ class Machine(Record, frozen=True):
     topology: Topology | None = None
 
     def data_sizes(self) -> dict[int, int]:
-        """Bytes of the data or unified cache of each level of which the system reports them, the nearest first."""
+        """Returns the bytes of the data or unified cache of each reported level, nearest first."""
         sizes: dict[int, int] = {}
         for cache in sorted(self.caches, key=lambda cache: cache.level):
             if cache.kind != "instruction" and cache.size_bytes:
@@ -164,8 +164,8 @@ class Machine(Record, frozen=True):
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """The key of equal machines: CPU, family, model, stepping and hypervisor. A guest that moves to another host may
-    keep its name, and the CPU's brand name may stay equal."""
+    """Returns the key of equal machines: CPU, family, model, stepping and hypervisor. A guest that moves to another
+    host may keep its name, and different CPUs may have one brand name."""
     return key_of(machine.cpu, machine.facts, machine.hypervisor)
 
 

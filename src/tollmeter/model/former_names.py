@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STATES = {"whole": "uncontended", "shared": "contended"}
-"""States of the core."""
+"""Present names of core states, by former name."""
 _STATE = 5
-"""Place of the state among the words of a row's name."""
+"""Index of the state among the words of a row's name."""
 _PROBES = {"kernel.own_vectors": "kernel.custom_vectors", "memory.memory_set": "memory.libc_mem"}
 # By the present name of a probe:
 _PARAMETERS = {"kernel.call_object": {"map": "address_space"}, "memory.associativity": {"apart": "stride"}}
@@ -70,8 +70,8 @@ def _present_value(choices: Mapping[str, str], value: Any) -> Any:
 
 
 def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
-    """Returns values by the present names of rows, as `row_name` gives them, or of groups that begin with a probe's
-    name and a metric's."""
+    """Returns values by the present names of rows, as `row_name` gives them, or of groups of rows, whose names begin
+    with probe and metric."""
     return {
         _present_row_name(name) if name.partition(" ")[0] in _CHANGED else _with_present_state(name): row
         for name, row in rows.items()

@@ -26,7 +26,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Negative where it is unknown."""
+"""Number of a CPU; negative if unknown."""
 
 
 class Witness(Record, frozen=True, gc=False):

@@ -30,20 +30,21 @@ if TYPE_CHECKING:
 
 NONE = -1
 MOST_HELD = 1 << 12
-"""Samples of a full block. Until then they wait as rows of 168 bytes, 0.7 MB, which a cache holds."""
+"""Samples of a full block. Until a block is full, its samples wait as rows of 168 bytes, 0.7 MB, which fit into a
+cache."""
 _MOST_IN_MEMORY = 16 << 20
-"""Bytes of packed columns that a Room leaves where they are."""
+"""Bytes of packed columns that a Room keeps in memory."""
 RECENT = 96
-"""Blocks that a Room keeps at hand: those of all probes of a run that is read in its order."""
+"""Blocks that a Room keeps in memory after reading: those of all probes of a run that is read in order."""
 _FOLDER = "/var/tmp"
-"""Unlike /tmp on disk everywhere: a file in memory would save none."""
+"""Folder of the temporary file. Unlike /tmp, it is on disk on all systems: a file in memory would save no memory."""
 
 _SEEN = Witness.__struct_fields__
 _RATES = tuple(name for name in _SEEN if name.endswith("_hz"))
 _COUNTS = tuple(name for name in _SEEN if name not in _RATES)
 _REPORTED = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
 MAYBE = (*_REPORTED, "control_n", "control_2n")
-"""Columns that the system, or a probe without a control, may leave out."""
+"""Columns whose values the system, or a probe without a control, may not report."""
 _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
 _WHOLE = (*_ONCE, *_TWICE, *_COUNTS)
@@ -80,7 +81,7 @@ class Columns:
         return columns
 
     def packed(self) -> tuple[Packed, Sequence[Lanes]]:
-        """All columns, and the lanes of its samples."""
+        """Returns all columns, and the lanes of the samples."""
         return self._held()
 
     def is_open(self) -> bool:
@@ -104,7 +105,7 @@ class Columns:
         return self.columns()[name]
 
     def columns(self) -> Packed:
-        """All columns, read at once."""
+        """Returns all columns, read at once."""
         return self._held()[0]
 
     def lanes(self, start: int, stop: int) -> Sequence[Lanes]:
@@ -174,7 +175,7 @@ class Room:
 
     @staticmethod
     def parts(columns: Packed) -> tuple[list[bytes], list[bool]]:
-        """The bytes of each column, and whether it has one value throughout."""
+        """Returns the bytes of each column, and whether all its values are equal."""
         is_constant = [not any(column.strides) for column in columns.values()]
         several = zip(columns.values(), is_constant, strict=True)
         return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
@@ -204,7 +205,7 @@ class Room:
         return None
 
     def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
-        """Raises Failure if the file cannot be read."""
+        """Returns the content of a stored block. Raises Failure if the file cannot be read."""
         block = self._recent.pop(place.start, None) or self._read(place)
         self._recent[place.start] = block
         if len(self._recent) > RECENT:
@@ -269,7 +270,8 @@ def _tables(times: Sequence[bytes], seen: Sequence[bytes]) -> tuple[NDArray[Any]
 
 
 def _packed(times: NDArray[Any], evidence: NDArray[Any], rates: NDArray[Any]) -> tuple[Packed, Mapping[str, float]]:
-    """Each column in its narrowest type, with a constant column as one value; and the lowest value of each."""
+    """Returns each column in its narrowest type, with a constant column as one value; and the lowest value of each
+    column."""
     import numpy as np
 
     names = *_ONCE, *_TWICE, *_SEEN, *_RATES
@@ -296,7 +298,7 @@ def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
 
 
 class Samples(Sequence[Sample]):
-    """The samples of one visit. columns, start, stop: their position."""
+    """The samples of one visit. columns, start, stop: the block that holds them, and their range in it."""
 
     __slots__ = ("columns", "start", "stop")
 

@@ -32,7 +32,7 @@ class MemoryNode(Record, frozen=True):
 
 
 class HugePages(Record, frozen=True):
-    """Pages of one size that are reserved for programs that ask for them by name (hugetlb)."""
+    """Huge pages of one size that are reserved for programs that request them explicitly (hugetlb)."""
 
     bytes: Size
     pages: Size = 0
@@ -61,7 +61,7 @@ class Topology(Record, frozen=True):
 
 @lru_cache(maxsize=4096)
 def numbers(listed: str) -> tuple[int, ...]:
-    """The first 65,536 members of a list, ascending; terms that are not numbers are left out."""
+    """Returns the first 65,536 members of a list, ascending; terms that are not numbers are ignored."""
     cpus: set[int] = set()
     for first, last, step in _TERM.findall(listed):
         if len(cpus) >= _MOST:
@@ -76,7 +76,7 @@ _MOST = 1 << 16
 
 
 def listed(members: Iterable[int]) -> str:
-    """Returns a list such as 0-3,8: the shortest plain form, for a reader."""
+    """Returns the shortest list of these members as text, for example 0-3,8."""
     ordered = sorted(set(members))
     starts = [number for place, number in enumerate(ordered) if not place or ordered[place - 1] != number - 1]
     ends = [number for place, number in enumerate(ordered) if ordered[place + 1 : place + 2] != [number + 1]]
@@ -89,7 +89,7 @@ def _place_of(sets: tuple[str, ...]) -> dict[int, int]:
 
 
 def core_of(topology: Topology) -> dict[int, int]:
-    """The core of each CPU, as an index in `cores`."""
+    """Returns the core of each CPU, as an index in `cores`."""
     return _place_of(topology.cores)
 
 
@@ -101,7 +101,8 @@ def clusters(topology: Topology) -> tuple[str, ...]:
 
 
 def relation(topology: Topology, cpu: int, other: int) -> PlaceRelation:
-    """The closest relation of two CPUs that the system reports; for an unreported one, the next farther."""
+    """Returns the closest relation of two CPUs that the system reports. An unreported relation counts as the next
+    farther one."""
     return relations(topology)(cpu, other)
 
 
@@ -133,10 +134,10 @@ def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
 
 
 RELATION = "relation"
-"""The parameter of a point that is measured on another pair of CPUs than the default one: how its partner relates to
-the timed worker, as `sibling_thread`. The probe repeats it in its record and does not use it."""
+"""Name of the parameter of a point on another pair of CPUs than the default one: the relation of the companion's CPU to
+the timed worker's, for example `sibling_thread`. The probe repeats it in its record and does not use it."""
 RELATIONS: tuple[PlaceRelation, ...] = get_args(PlaceRelation)
-"""The nearest first."""
+"""Relations, nearest first."""
 
 
 def in_order(topology: Topology, cpus: Iterable[int]) -> tuple[int, ...]:
@@ -153,8 +154,8 @@ def speed_ranks(topology: Topology) -> dict[int, int]:
 
 
 KIND = "core:"
-"""Before the name of a kind of core: the target of points that are measured on a CPU of that kind, on a machine whose
-timed worker usually runs on another kind. Its clock, its caches and its width are other ones, as another machine's."""
+"""Prefix of a kind of core as the target of points. They are measured on a CPU of that kind if the timed worker usually
+runs on another kind: its clock, caches and width differ, as those of another machine do."""
 
 
 def is_here(target: str) -> bool:
@@ -172,7 +173,7 @@ def kind_of(topology: Topology | None, cpu: int) -> CoreKind | None:
 
 
 def other_kinds(topology: Topology | None, cpu: int) -> dict[str, CoreKind]:
-    """The other kinds of core than this CPU's, the fastest first, by the target of their points."""
+    """Returns the kinds of core other than this CPU's, fastest first, by the target of their points."""
     own = kind_of(topology, cpu)
     if topology is None or own is None:
         return {}
@@ -181,7 +182,7 @@ def other_kinds(topology: Topology | None, cpu: int) -> dict[str, CoreKind]:
 
 
 def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:
-    """The nodes with memory that this process may use."""
+    """Returns the nodes with memory that this process may use."""
     allowed = numbers(topology.allowed_nodes) if topology else ()
     return tuple(node for node in topology.nodes if node.memory_bytes and node.node in allowed) if topology else ()
 

@@ -18,7 +18,7 @@ from tollmeter.model import Failure
 
 PROTOCOL = 1
 LONGEST_LINE = 64 * 1024
-"""Bytes of one record with its newline."""
+"""Highest length of a record in bytes, with its newline."""
 
 _START = b'{"k":"'
 _VISIT = _START + b'visit",'
@@ -26,9 +26,9 @@ _KIND = re.compile(rb'\{"k":"([a-z_]{1,32})"[,}]')
 _SEAL = re.compile(rb',"n":(0|[1-9][0-9]{0,17}),"c":"([0-9a-f]{8})"\}')
 _CHECKSUM_BYTES = len(b',"c":"00000000"}')
 _SEAL_BYTES = 64
-"""More than the longest `,"n":N,"c":"XXXXXXXX"}`."""
+"""Bytes at the end of a line in which the seal is searched: more than the longest `,"n":N,"c":"XXXXXXXX"}`."""
 _FEWEST, _MOST = 2, 4096
-"""Records of a visit that are compared at once."""
+"""Lowest and highest number of a visit's records that are compared at once."""
 
 
 class Damaged(Failure):
@@ -47,7 +47,7 @@ class RecordLine(NamedTuple):
 
 
 def read_line(text: bytes) -> RecordLine:
-    """The record in a complete line. Raises Damaged with the reason."""
+    """Returns the record in a complete line. Raises Damaged with the reason."""
     if len(text) >= LONGEST_LINE:
         raise Damaged(f"longer than {LONGEST_LINE} bytes")
     kind = _KIND.match(text)
@@ -76,8 +76,8 @@ def _due(text: bytes, number: int) -> RecordLine | None:
 
 
 def records_of_visit(stream: bytes) -> int:
-    """The number of records of one complete visit, verified together in a fifth of the time of `read_line` and
-    `check_order`; 0 if unsure."""
+    """Returns the number of records of one complete visit; 0 if unsure. They are verified together, in a fifth of the
+    time of `read_line` and `check_order`."""
     texts = stream.split(b"\n")
     count = len(texts) - 1
     if not _FEWEST <= count <= _MOST or texts.pop():
@@ -94,7 +94,8 @@ def records_of_visit(stream: bytes) -> int:
 
 @lru_cache(maxsize=_MOST)
 def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
-    """The seals of that many records, without their checksums, and the position of each from its line's end."""
+    """Returns the seals of this number of records, without their checksums, and the position of each from the end of
+    its line."""
     seals = [b',"n":%d,"c":"%%08x"}' % number for number in range(count)]
     return b"".join(seals), tuple(-len(seal % 0) for seal in seals)
 
@@ -121,8 +122,8 @@ def joined_lines(text: bytes) -> list[RecordLine]:
 
 
 def find_line(text: bytes) -> RecordLine | None:
-    """The record inside a line with other text at either end, or None. A truncated record before a complete one leaves
-    two beginnings, of which the last is the complete one's."""
+    """Returns the record inside a line with other text at either end; None if there is none. After a truncated record
+    the line has two beginnings; the last one is that of the complete record."""
     begin = text.rfind(_START)
     if begin < 0:
         return None
@@ -146,14 +147,14 @@ def find_lines(stream: bytes) -> Iterator[RecordLine]:
 
 
 def sealed(record: Mapping[str, Any], number: int) -> RecordLine:
-    """A record of the host. `k` must be its first key."""
+    """Returns a record of the host as a line with number and checksum. `k` must be its first key."""
     body = msgspec.json.encode({**record, "n": number})[:-1]
     text = b'%s,"c":"%08x"}' % (body, zlib.crc32(body))
     return read_line(text)
 
 
 def seal(records: Iterable[Mapping[str, Any]]) -> bytes:
-    """A complete stream of the host: the records, numbered and closed with `end`."""
+    """Returns a complete stream of the host: the records, numbered and closed with `end`."""
     lines = [sealed(record, number) for number, record in enumerate(records)]
     return joined([*lines, sealed({"k": "end", "records": len(lines)}, len(lines))])
 

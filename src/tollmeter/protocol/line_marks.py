@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of a visit that were stamped at the other end of a line: which of them arrived, and the visit in the line's
-time.
+"""Evaluates the marks of a visit, which the other end of a line stamped: which marks arrived, and the visit in the
+line's time.
 
 A sample makes two marks with nothing between them: the empty test. Then it makes a mark before its first batch and a
 mark after each batch, of the body and of the control if there is one (probes/runtime/sample.c). The target records its
@@ -22,16 +22,17 @@ from tollmeter.protocol.framing import Damaged, RecordLine, find_lines, joined, 
 MARK = 0x80
 _MOST_MARKS = 1 << 40
 _MOST_LOST = 63
-"""Marks lost in a row that are distinguished from a byte that comes late."""
+"""Highest number of successive lost marks that is distinguished from a byte that arrives late."""
 _MOST_NS = 1 << 63
 _MOST_ERROR = 0.01
-"""Of a visit's rate. In 187 visits on busy machines whose halves agreed so well, the rate was at most 0.6 % off."""
+"""Highest relative deviation of a visit's rate between its halves. In 187 visits below it, on busy machines, the rate
+was at most 0.6 % off."""
 _RATES = ("control_hz", "control_before_hz", "width_hz", "width_before_hz", "width_between_hz")
-"""Rates per second in a witness."""
+"""Fields of a witness that are rates per second."""
 
 
 class NotTimed(Failure):
-    """The stamps do not give the rate of the target's clock. is_stopped: the visit was interrupted."""
+    """An error: the stamps do not give the rate of the target's clock. is_stopped: the visit was interrupted."""
 
     def __init__(self, sentence: str, is_stopped: bool) -> None:
         super().__init__(sentence, exit_code=5)
@@ -109,7 +110,7 @@ def _first_mark(sample: Mapping[str, Any]) -> int:
 
 
 def _marked(sample: Mapping[str, Any]) -> Sequence[int]:
-    """The target's own time of each of a sample's marks."""
+    """Returns the target's own time of each mark of a sample."""
     marked = sample.get("marked")
     if not isinstance(marked, list) or not all(isinstance(ns, int) and 0 <= ns < _MOST_NS for ns in marked):
         raise Damaged("a sample without the times of its marks")
@@ -117,7 +118,7 @@ def _marked(sample: Mapping[str, Any]) -> Sequence[int]:
 
 
 def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_stopped: bool) -> Rate:
-    """Nanoseconds of the line for one of the target's. Raises NotTimed."""
+    """Returns the nanoseconds of the line for one of the target's. Raises NotTimed."""
     moments = [
         (own, came.ns[number])
         for sample in samples
@@ -140,7 +141,7 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
 
 
 def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[str, Any]:
-    """A record in the line's time. by: nanoseconds of the line for one of the target's."""
+    """Returns a record in the line's time. by: nanoseconds of the line for one of the target's."""
     if record["k"] == "clock":
         return {**record, "source": line, "kind": "external"}
     if record["k"] == "witness":
@@ -168,10 +169,10 @@ def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[
 # much, does not move it.
 
 Moment = tuple[int, int]
-"""By the first clock, and by the second."""
+"""Time of one event by the first clock, and by the second."""
 
 _LEAST = 5
-"""Moments in each half."""
+"""Fewest moments of each half."""
 
 
 class Rate(NamedTuple):

@@ -50,7 +50,7 @@ _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
 _LONGEST_QUOTED = 40
 _OF_A_PROBE = 512
-"""Samples of a block where each probe has its own, which wait as objects: 15 MB for 40 probes."""
+"""Samples of a block if each probe has its own block: these wait as objects, 15 MB for 40 probes."""
 _STEP = re.compile(r"[^.\[\]]+")
 
 
@@ -156,12 +156,12 @@ _ANY = msgspec.json.Decoder(
 _FORMS: dict[str, type[Record]] = {form.__struct_config__.tag: form for form in get_args(_ANY.type)}
 _NO_GAUGES: dict[str, float] = {}
 _NO_CHOICES: dict[str, str] = {}
-"""One for all visits: 200,000 empty ones take 16 MB."""
+"""Shared empty dictionary: 200,000 separate ones take 16 MB."""
 _ByForm = Mapping[type, Sequence[Any]]
-"""The records of a visit by their form, in order."""
+"""Records of a visit by type, in order."""
 _LEARNING = threading.RLock()
-"""msgspec learns a form when it is first asked for it, and a second thread that asks meanwhile reads what is half
-written: a segmentation fault. Reentrant, since a handler of signals may read as well."""
+"""Lock for the first use of a type: msgspec then analyses it, and a second thread that uses it meanwhile reads
+incomplete data and crashes. Reentrant, since a signal handler may read as well."""
 
 
 def clean(value: Any, kept: str = "") -> Any:
@@ -185,13 +185,13 @@ def clean_json(text: str) -> Any:
 
 
 def is_clean(text: str) -> bool:
-    """Returns whether neither an escape nor a character that `clean` replaces is in a text, JSON or not."""
+    """Returns whether a text, JSON or not, contains neither an escape nor a character that `clean` replaces."""
     return "\\" not in text and (text.isprintable() or not _UNSAFE.search(text))
 
 
 def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
-    """Returns a cleaned suite file: the words of its workloads' commands are for programs, and keep their line
-    breaks."""
+    """Returns a suite file with unsafe characters replaced; the words of its workloads' commands keep their line
+    breaks, since programs read them."""
     commands = clean(table.get("workload", []), "\n\t")
     return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
@@ -252,7 +252,7 @@ class Outcomes:
 
 
 def head(stream: bytes | Sequence[RecordLine]) -> Head:
-    """The machine, clock, probes and builds that a stream reports. Raises Damaged."""
+    """Returns the machine, clock, probes and builds that a stream reports. Raises Damaged."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     machine = _only(_payloads(lines, "machine", Machine), "machine")
@@ -446,7 +446,7 @@ def _regular(records: Sequence[Any]) -> slice:
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
-    """Samples, each followed by its witness. is_cut: the stream failed, and may lack the last witness."""
+    """Returns the samples, each followed by its witness. is_cut: the stream failed, and may lack the last witness."""
     kept = [record for record in records if type(record) is _Sample or type(record) is _Witness]
     if is_cut and len(kept) % 2:
         kept.pop()

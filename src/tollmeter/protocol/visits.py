@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A visit as the words that an executable reads, and its answer as one complete stream: a stream that was cut, or whose
-process ended badly, gets a `fail` and an `end` record."""
+"""Converts a visit to the words that an executable reads, and its answer to one complete stream: a stream that was cut,
+or whose process failed, gets a `fail` and an `end` record."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
 
 
 def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
-    """A stream for a visit that the host made itself. fields: further fields of its first record."""
+    """Returns the stream of a visit that the host made itself. fields: further fields of its first record."""
     point = visit.point
     record = {
         "k": "visit", "visit": visit.id, "round": visit.round, "probe": point.probe, "revision": revision,
@@ -79,7 +79,7 @@ def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], 
 
 
 def _in_order(given: Iterable[RecordLine]) -> list[RecordLine]:
-    """The records from the first on, up to `end` or to the first gap."""
+    """Returns the records from the first on, up to `end` or to the first gap."""
     lines: list[RecordLine] = []
     for line in given:
         if line.number != len(lines):

@@ -37,15 +37,15 @@ from tollmeter.protocol import (
 from tollmeter.store.journal import NAME, Session, pieces, read_note
 
 _MOST_TIMES = 32
-"""What is unpacked, in sizes of the file: journals of measured runs compress to a tenth."""
+"""Highest ratio of unpacked to packed size: journals of measured runs compress to a tenth."""
 _LEAST_UNPACKED = 4 << 20
 _MOST_MEMORY = 100 << 20
-"""That unpacking takes: xz -9 needs 65 MiB."""
+"""Highest memory in bytes for unpacking: xz -9 needs 65 MiB."""
 _MOST_FILES = 10_000
 _MOST_LINES, _MOST_BYTES = 100_000, 16 << 20
-"""Without a record."""
+"""Highest number of lines and bytes without a record."""
 _MOST_LOST = 1000
-"""Streams, before any is whole."""
+"""Highest number of damaged streams before the first complete one."""
 _PIECE = 1 << 20
 _FAILED = ("failed", "wrong_answer", "timeout")
 
@@ -58,7 +58,7 @@ class Kept:
         self._sizes = array("q")
 
     def add(self, stream: bytes) -> None:
-        """Raises Failure (5) if there is no room."""
+        """Stores a visit. Raises Failure (5) without disk space."""
         try:
             self._file.write(stream)
             self._file.flush()
@@ -245,7 +245,7 @@ _UNPACKING: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\xfd7": lambda file: _Unpacking(file, lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY)),
     b"BZ": lambda file: _Unpacking(file, bz2.BZ2Decompressor),
 }
-"""By the first bytes of a compressed file."""
+"""Functions that unpack a file, by its first bytes."""
 
 
 class _Bounded(io.RawIOBase):

@@ -38,7 +38,7 @@ _RULES["Toll"] = _RULES["Inference"]
 
 
 def read(document: bytes | str) -> Index:
-    """The index that a document holds. Raises Failure (5) if it has another format, or contradicts itself."""
+    """Returns the index in a document. Raises Failure (5) if it has another format, or contradicts itself."""
     try:
         index = msgspec.json.decode(document, type=Index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as wrong:
@@ -81,7 +81,7 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the printed document: every field of every record, defaults included."""
+    """Returns the JSON Schema of the printed document: every field of every record, with defaults."""
     made = msgspec.json.schema(Index)
     for name, record in made["$defs"].items():
         rules = dict(_RULES.get(name, {}))

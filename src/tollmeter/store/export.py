@@ -30,17 +30,18 @@ Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 TABLE_FORMAT = 2
-"""Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
+"""Version of all tables' columns and their types (docs/library.md), incremented when a column is removed or changes its
+meaning."""
 _ARRAYS = 2048
-"""Visits whose samples are arrays at a time: a library holds several copies of each, and a query takes 10 ms."""
+"""Visits whose samples are in arrays at a time: a library makes several copies of each, and a query takes 10 ms."""
 _JSON_TEXT = (
     "parameters", "counters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus", "settings",
 )  # fmt: skip
-"""Columns whose cells differ in shape."""
+"""Columns whose cells have different structures."""
 
 
 def derived_tables(index: Index) -> dict[str, ParquetTable]:
-    """Rows, tolls, findings and the machine of a run, one line each, by table name."""
+    """Returns the rows, tolls, findings and machine of a run as tables, by table name."""
     several = {"rows": index.rows, "tolls": index.tolls, "findings": index.findings, "machines": (index.machine,)}
     kinds = {"rows": Row, "tolls": Toll, "findings": Finding, "machines": Machine}
     return {
@@ -109,7 +110,7 @@ def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str,
 
 
 def _arrays(visits: Sequence[Outcome], hashes: Mapping[tuple[str, str], str], judge: Judge) -> Arrays:
-    """The samples of several visits. A number that the system does not report is masked."""
+    """Returns the samples of several visits. A number that the system does not report is masked."""
     import numpy as np
 
     from tollmeter.experiment.taken import Taken
@@ -205,12 +206,12 @@ def flat_parameters(table: ParquetTable) -> ParquetTable:
 # ---- a dataset of many runs, partitioned by machine and day ----------------------------------------------------------
 
 DIGITS = 8
-"""Of a machine's name."""
+"""Number of digits in a machine's name."""
 _STARTED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)")
 
 
 def machine_name(machine: Machine) -> str:
-    """The host's name, and digits that distinguish machines of one name."""
+    """Returns the host's name, and digits that distinguish machines of one name."""
     return hardware_name(machine.host, machine_key(machine))
 
 
@@ -226,7 +227,7 @@ def day_of(started: str) -> str:
 
 
 def _row_key(row: Mapping[str, Any]) -> int:
-    """Returns a hash that is equal for rows that may be compared, so that readers need one column in place of eight."""
+    """Returns a hash that is equal for rows that may be compared, so that readers need one column instead of eight."""
     parts = [row[name] for name in ("probe", "revision", "abi", "target", "clock", "metric", "state")]
     words = msgspec.json.encode([*parts, sorted(row["parameters"].items())])
     return int.from_bytes(hashlib.sha256(words).digest()[:8], "little", signed=True)

@@ -50,7 +50,7 @@ _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
 _FIELDS = {"levels": "hierarchy"}
-"""The index's field where its table has another name."""
+"""Fields of the index whose table has another name."""
 _DOCUMENTS: dict[str, Any] = {
     "run": RunInfo, "machine": Machine, "study": Study | None, "withheld": tuple[str, ...],
     "opposed": tuple[Opposed, ...], "profiles": tuple[Profile, ...], "kinds": tuple[KindAnswer, ...],
@@ -60,7 +60,7 @@ _DERIVING = (
 )  # fmt: skip
 _MADE_OF = ("journal.jsonl", "run.toml")
 _TICK_NS = 10_000_000
-"""Of a kernel's slowest timer, 100 Hz: a file system need not mark times more finely."""
+"""Tick of the slowest kernel timer, 100 Hz, to which a file system may round times."""
 _OF_TOLLS = """WHERE clock = 'hardware' AND (probe, metric, abi, target, parameters) IN
     (SELECT probe, metric, abi, target, parameters FROM tolls)"""
 _TOLLS = "SELECT toll, probe, abi, target, metric, parameters FROM tolls"
@@ -124,7 +124,7 @@ def _is_within_a_tick(folder: Path) -> bool:
 
 
 def load_index(folder: Path) -> Index | None:
-    """The stored index; None if it is of another journal or version, or does not exist."""
+    """Returns the stored index; None if it is of another journal or version, or does not exist."""
     return _read(folder, _index)
 
 
@@ -205,7 +205,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _is_plain(db: sqlite3.Connection) -> bool:
-    """Returns whether the database has tables only: a view from another site may have an infinite number of lines."""
+    """Returns whether the database contains only tables: a view in a file from elsewhere may have an infinite number of
+    lines."""
     other = db.execute("SELECT 1 FROM sqlite_schema WHERE type <> 'table' OR sql NOT LIKE 'CREATE TABLE %' LIMIT 1")
     return other.fetchone() is None
 
@@ -277,7 +278,8 @@ def _records(
 
 @cache
 def _nested(form: type[Record]) -> set[str]:
-    """Fields that are JSON in their cell: lists and tables, and truth values, which SQL would return as numbers."""
+    """Returns the fields that are JSON in their cell: lists, tables, and truth values, which SQL would return as
+    numbers."""
     return {field.name for field in msgspec.structs.fields(form) if not _types(field.type) <= _AS_IT_IS}
 
 

@@ -52,7 +52,8 @@ _END = b'\n{"k":"end",'
 _RECORD = b'{"k":"'
 _BLOCK_BYTES = 1 << 20
 _SYNC_S = 1.0
-"""A disk takes longer to write than a visit takes to measure, and its interrupts disturb the next one."""
+"""Shortest interval between writes to disk: a write takes longer than a visit, and its interrupts disturb the next
+one."""
 
 
 class Stream(NamedTuple):
@@ -200,15 +201,15 @@ class Journal:
 
 
 def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> Iterator[Stream]:
-    """The journal's complete streams, from the byte offset at which one begins. damage: receives a sentence, with the
-    line's number, for each damaged stream."""
+    """Yields the journal's complete streams. begin: byte offset of a stream's first byte. damage: receives a sentence,
+    with the line's number, for each damaged stream."""
     with open_regular(_regular(folder)) as file:
         file.seek(begin)
         yield from _streams(file, [] if damage is None else damage, begin)
 
 
 class _Hashed:
-    """A file whose bytes are hashed while they are read: a second read of 1 GB for its digest takes a second."""
+    """A file whose bytes are hashed while they are read: reading 1 GB again for its digest takes a second."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._hash = file, hashlib.sha256()
@@ -245,7 +246,7 @@ def _streams(file: IO[bytes] | _Hashed, damage: list[str], begin: int = 0) -> It
 
 
 def pieces(file: IO[bytes] | _Hashed) -> Iterator[bytes]:
-    """A journal in pieces that end after an `end` record, or in parts of a longer stream that fit one read."""
+    """Yields a journal in pieces that end after an `end` record; parts of a longer stream are as long as one read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
         held, begin = held + block, 0
@@ -279,7 +280,7 @@ class _Gathering:
         return self._is_lost and _RECORD not in text
 
     def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[RecordLine, ...], int]]:
-        """Streams that end with this line, each with the number of its first line."""
+        """Yields the streams that end with this line, each with the number of its first line."""
         try:
             several = [read_next(text, len(self._lines))]
         except Damaged as error:
@@ -430,7 +431,7 @@ _SOURCES = {
     "throttled_s": "/proc/self/cgroup", "others": "/proc/stat", "company": "the lock on measuring",
     "left_behind": "the table of processes", "seccomp_filters": "/proc/self/status", "traced": "/proc/self/status",
 }  # fmt: skip
-"""Of surroundings, what each key comes from. A key that a note lacks says nothing: not that all was calm."""
+"""Source of each field of the surroundings. A field that is missing in a note is unknown."""
 
 
 def read_note(line: RecordLine) -> Note:
@@ -509,8 +510,8 @@ class Tail:
 
 
 def is_written(journal: Path) -> bool:
-    """Returns whether a process measures into this journal now, by the system's table of locks: to try for the lock
-    itself could take it from a run that begins. False if the system does not report it."""
+    """Returns whether a process measures into this journal now, by the system's table of locks. To try the lock itself
+    could take it from a run that begins. False if the system does not report locks."""
     try:
         inode = str(journal.stat().st_ino)
         table = LOCKS.read_text(encoding="ascii")

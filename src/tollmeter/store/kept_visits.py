@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visits of a large journal, stored in its index, where reading them takes a twentieth of the journal's time:
-common values of visits once, and the columns of their samples as bytes."""
+"""Stores the visits of a large journal in its index, from which they are read in a twentieth of the time: common values
+of visits once, and the columns of their samples as bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from tollmeter.model import ClockReading, Columns, Outcome, Room, Samples
 from tollmeter.model.samples import COLUMNS
 
 LEAST_BYTES = 32 << 20
-"""Of a journal: a smaller one is read in two seconds, and its index would be several times as large."""
+"""Smallest journal whose visits are stored: a smaller one is read in two seconds, and its index would be several times
+as large."""
 _NUMBER = re.compile("[<>|][if][1248]")
 TABLES = ("visit_blocks", "visit_kinds", "visits")
 _AT_ONCE = 4096
-"""Visits in a cell, a megabyte."""
+"""Visits of a cell, which is then about a megabyte."""
 _OWN: dict[str, Any] = {"visit": 0, "round": 0, "seed": 0, "at_ns": 0, "waited_ns": 0, "counted_ns": 0, "controls": (),
                         "clock": ClockReading(), "samples": ()}  # fmt: skip
-"""Fields that differ from visit to visit. Those that share all others share a kind."""
+"""Fields that differ between visits of one kind. Visits with equal other fields are of one kind."""
 
 
 class _Kept(msgspec.Struct, array_like=True, gc=False):
@@ -90,7 +91,7 @@ def _kept(
 
 
 def visits_kept(db: sqlite3.Connection) -> tuple[Outcome, ...]:
-    """Raises LookupError where the index keeps none, and ValueError if they are damaged."""
+    """Returns the stored visits. Raises LookupError if the index contains none, and ValueError if they are damaged."""
     (content,) = db.execute("SELECT content FROM visit_kinds").fetchone() or [None]
     if content is None:
         raise LookupError("no visits are kept")

@@ -25,12 +25,12 @@ _BLOCK_BYTES = 1 << 20
 _VISIT = "number_of_visit"
 _NUMBERED = ("visit", "round")
 _TEXT_VISITS = 128
-"""Visits that are text at a time: a megabyte, which a CPU's cache holds with the cells that it is made of."""
+"""Visits that are converted to text at a time: a megabyte, which fits into a CPU's cache with the source cells."""
 _PART = "FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE 4096"
 _SETTINGS = "SET threads = 1; SET enable_external_file_cache = false; SET memory_limit = "
 _FEW, _MANY = "'96MB'", "'32MB'"
-"""Memory for lines of JSON, of which a block is read at once, and for arrays, beside which a run is in memory. Lines
-beyond it wait in a temporary file."""
+"""Memory limit for lines of JSON, of which a whole block is read at once; and for arrays, while the run is in memory
+too. Further lines go to a temporary file."""
 
 _PARQUET_TYPES = {
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
@@ -45,7 +45,7 @@ _PARQUET_TYPES = {
     "freedom DOUBLE, runs_sd DOUBLE)[]",
     **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip
-"""Every other column is text."""
+"""Types of columns that are not text."""
 
 
 class Arrays(NamedTuple):
@@ -94,14 +94,14 @@ def _listed(cells: NDArray[Any], written: Callable[[Any], Any]) -> list[Any]:
 
 
 def _converted(cells: Sequence[Any], written: Callable[[Any], Any]) -> list[Any]:
-    """Returns the converted cells. What several lines share is one object, and is converted once."""
+    """Returns the converted cells. Cells that several lines share are one object, which is converted once."""
     distinct = {id(cell): cell for cell in cells}
     made = {place: written(cell) for place, cell in distinct.items()}
     return [made[id(cell)] for cell in cells]
 
 
 class ParquetTable(NamedTuple):
-    """A table to write. lines: of a short table; arrays: those of a long one in place of them."""
+    """A table to write. lines: of a short table; arrays: of a long table, instead of lines."""
 
     columns: tuple[str, ...]
     lines: Iterable[dict[str, Any]]
@@ -134,7 +134,7 @@ def column_types(columns: Iterable[str]) -> dict[str, str]:
 
 
 def parquet(table: ParquetTable, about: Mapping[str, str]) -> Iterator[bytes]:
-    """The file's content. Raises Failure if Parquet's library is not available."""
+    """Yields the file's content. Raises Failure if Parquet's library is not available."""
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "table.parquet")
         write_parquet(table, made, about)
@@ -164,7 +164,7 @@ def write_parquet(table: ParquetTable, path: Path, about: Mapping[str, str]) -> 
 
 
 def _lines(table: ParquetTable, folder: Path) -> str:
-    """A query of the table's lines, which are written into the folder."""
+    """Returns a query of the table's lines, which are written into the folder."""
     path = folder / "lines.jsonl"
     with path.open("wb") as lines:
         lines.writelines(jsonl(table))
@@ -199,5 +199,5 @@ def _name(column: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """An SQL string."""
+    """Returns an SQL string."""
     return "'" + text.replace("'", "''") + "'"

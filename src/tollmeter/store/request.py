@@ -24,14 +24,15 @@ from tollmeter.protocol import clean, clean_suite
 FORMAT = 2
 NAME = "run.toml"
 _MOST_BYTES = 1 << 19
-"""Python's reader takes two seconds for a megabyte of tables or numbers. A default run's has 14 KB, and an interleaved
-comparison 300 bytes for each of its pairs."""
+"""Highest size of a request: Python's parser takes two seconds for a megabyte of tables or numbers. The request of a
+default run has 14 KB, and an interleaved comparison 300 bytes for each pair."""
 _MOST_DOTS = 4_000
-"""In a line: Python's reader looks at each part of a key with all parts before it, for minutes at 1 MB of them."""
+"""Highest number of dots in a line: Python's parser compares each part of a key with all parts before it, which takes
+minutes for 1 MB of them."""
 _MOST_SD = 100
-"""Of a logarithm: more is no measurement, and its interval would overflow."""
+"""Highest standard deviation of a logarithm: the interval of a higher one would overflow."""
 _SELDOM = ("least_cycles", "settings", "private_bytes", "all_points", "narrowed", "planned_s", "reused")
-"""Not written where they are empty."""
+"""Fields that are not written if they are empty."""
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
@@ -99,7 +100,8 @@ def write_request(folder: Path, request: Request) -> None:
 
 
 def read_request(folder: Path) -> Request:
-    """Raises Failure: 2 if this is no run or a newer one, 5 if the file is damaged."""
+    """Returns the request of a run. Raises Failure: 2 if the folder is no run or a newer one, 5 if the file is
+    damaged."""
     path = folder / NAME
     try:
         content = read_regular(path, _MOST_BYTES)
@@ -129,8 +131,8 @@ _HEADING_BYTES = 1 << 14
 
 
 def start_and_words(folder: Path) -> tuple[str, str]:
-    """Returns when a run began and the typed words, or else its suite. It reads the first lines of the request, since
-    reading all takes a hundred times as long. Raises Failure as `read_request` does."""
+    """Returns when a run began, and the typed words or its suite. It reads only the first lines of the request: reading
+    all takes a hundred times as long. Raises Failure as `read_request` does."""
     with contextlib.suppress(OSError, ValueError):
         text = b"\n" + first_bytes(folder / NAME, _HEADING_BYTES)
         found = [pattern.search(text) for pattern in (_STARTED, _WORDS, _SUITE)]
@@ -143,8 +145,8 @@ def start_and_words(folder: Path) -> tuple[str, str]:
 
 @lru_cache
 def _told(text: bytes) -> str:
-    """Returns a TOML text that is also JSON; several texts are joined as a shell command line. Results are cached,
-    since most runs of a list share few suites. Raises ValueError."""
+    """Returns a TOML text that is also JSON, parsed; several texts are joined as a shell command line. Results are
+    cached, since most runs of a list share few suites. Raises ValueError."""
     told = clean(msgspec.json.decode(text, type=str | list[str]))
     return told if isinstance(told, str) else shlex.join(told)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored data of a sweep: its order and completed steps in its folder (or in the file of `--reboots`); and, while a
-setting is not at its first value, the restoring commands in the user's state folder, which a killed sweep leaves
-there."""
+"""Stores the data of a sweep: its order and completed steps in its folder, or in the file of `--reboots`. While a
+setting is not at its first value, the restoring commands are in the user's state folder, where a killed sweep leaves
+them."""
 
 from __future__ import annotations
 
@@ -165,12 +165,13 @@ def try_lock(descriptor: int) -> bool:
 
 
 def record_path() -> Path:
-    """The path of the record, one for each machine, since machines may share a home directory, but not a setting."""
+    """Returns the path of the record. Each machine has its own, since machines may share a home directory, but not a
+    setting."""
     return user_folder("XDG_STATE_HOME", ".local/state") / f"sweep-{plain_name(os.uname().nodename)}.json"
 
 
 def boot() -> str:
-    """Returns which start of the machine this is; empty if the system does not say."""
+    """Returns the id of the machine's present boot; empty if the system reports none."""
     with contextlib.suppress(OSError):
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
