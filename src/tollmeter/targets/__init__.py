@@ -23,7 +23,7 @@ class Target(Protocol):
         """Returns the output of `EXECUTABLE --machine`. Raises Failure if it cannot be run."""
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        """The complete stream of one visit: as received, or completed with the reason of the failure."""
+        """Returns the complete stream of one visit: as received, or completed with the reason of the failure."""
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Names the executables of the next visits, so that a target which packs them does so once. limit_s: the

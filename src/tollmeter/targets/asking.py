@@ -28,7 +28,7 @@ class Asking(ABC):
 
     asking_s = 20.0
     where = ""
-    """Behind the executable in the sentence of a failure."""
+    """Words after the executable's name in the sentence of a failure."""
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -41,7 +41,7 @@ class Asking(ABC):
         del executables, limit_s
 
     def _ask(self, executable: str, option: str) -> bytes:
-        """Raises Failure if it cannot be started, or goes wrong."""
+        """Returns the output of an executable with this option. Raises Failure if it cannot be started, or fails."""
         try:
             ended = self._answered(executable, option)
         except OSError as error:
@@ -52,7 +52,8 @@ class Asking(ABC):
 
     @abstractmethod
     def _answered(self, executable: str, option: str) -> Ended:
-        """Raises OSError if it cannot be started, Failure if the target cannot be reached."""
+        """Returns the end of a process with this option. Raises OSError if it cannot be started, Failure if the target
+        cannot be reached."""
 
 
 class Absent(Asking):

@@ -115,7 +115,7 @@ BOARDS = {
         files_at=0x40400000,
     ),
 }
-"""By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
+"""Boards by target name. The Debian kernel for clouds boots faster, but does not support x32."""
 
 
 def board_of(name: str) -> Board:

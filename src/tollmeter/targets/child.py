@@ -21,18 +21,18 @@ from tollmeter import commands
 from tollmeter.protocol import Trouble
 
 MOST_BYTES = 16 * 1024 * 1024
-"""A visit prints kilobytes. A process that prints more than this is ended, before it fills the host's memory."""
+"""Highest output of a process in bytes, so that it cannot fill the host's memory. A visit prints kilobytes."""
 
 _TICK_S = 0.05
 _ENVIRONMENT = {
     "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C",
     **{name: folder for name, folder in os.environ.items() if name == "TOLL_SYSTEM_ROOT"},
 }  # fmt: skip
-"""The same for every visit: the size of the environment moves the stack, and with it the alignment of what a probe
-measures (Mytkowicz et al., ASPLOS 2009)."""
+"""Environment of every visit: its size moves the stack, and with it the alignment of the measured data (Mytkowicz et
+al., ASPLOS 2009)."""
 
 _SUSPENDED_S = 1.0
-"""A host that wakes this long after a deadline was suspended, and with it the process that it waits for."""
+"""Delay after a deadline from which the host was suspended, together with the process that it waits for."""
 
 
 class Ended(NamedTuple):
@@ -93,7 +93,7 @@ class Child:
         return self._ended(output, limit)
 
     def send(self, line: str) -> bool:
-        """Writes one line to its standard input. False if the process had ended before."""
+        """Writes one line to the process's standard input. Returns False if the process had ended before."""
         try:
             self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
         except BrokenPipeError:
@@ -118,7 +118,7 @@ class Child:
         return self._ended(output, limit)
 
     def answer(self, line: str, limit_s: float) -> Ended | None:
-        """Sends one line and reads the stream that answers it. None if the process had ended before."""
+        """Sends one line, and returns the stream that answers it. None if the process had ended before."""
         return self.read_stream(limit_s) if self.send(line) else None
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
@@ -135,7 +135,7 @@ class Child:
 
     @property
     def _stdout_fd(self) -> int:
-        """The descriptor that becomes readable when the process has printed or ended."""
+        """Returns the descriptor that becomes readable when the process has printed or ended."""
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
     def resident_bytes(self) -> int:
@@ -237,7 +237,7 @@ def _drain(pipe: int, output: bytearray) -> bool:
 
 
 def leashed(command: Sequence[str]) -> list[str]:
-    """A command that runs another one and ends with this process. It must be started by a thread that lives as long as
-    this process."""
+    """Returns a command that runs another one and ends with this process. It must be started by a thread that lives as
+    long as this process."""
     same_parent = '[ "$PPID" = "$0" ] && exec "$@"'
     return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", same_parent, str(os.getpid()), *command]

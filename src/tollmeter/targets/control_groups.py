@@ -12,7 +12,8 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def _groups(controller: str) -> list[Path]:
-    """The control groups of this process and their parents: of the unified hierarchy, or of the controller's own."""
+    """Returns the control groups of this process and their parents: of the unified hierarchy, or of the controller's
+    own."""
     groups: list[Path] = []
     with contextlib.suppress(OSError):
         for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():

@@ -51,7 +51,7 @@ def cache_folder() -> Path:
 
 
 def cached(choice: KernelChoice) -> Kernel | None:
-    """The kernel, if it was downloaded before; else None."""
+    """Returns the kernel if it was downloaded before; else None."""
     folder = cache_folder() / "kernels" / choice.package
     tree = folder / choice.device_tree if choice.device_tree else None
     kernel = Kernel(folder / "image", tree)
@@ -59,7 +59,7 @@ def cached(choice: KernelChoice) -> Kernel | None:
 
 
 def fetched_kernel(choice: KernelChoice) -> Kernel:
-    """The kernel, downloaded if missing. Raises Failure if it is not available."""
+    """Returns the kernel, downloaded if missing. Raises Failure if it is not available."""
     if kernel := cached(choice):
         return kernel
     try:
@@ -123,7 +123,7 @@ def _of_system(choice: KernelChoice, state: Path) -> str | None:
 
 
 def newest(names: Iterable[str]) -> str | None:
-    """The kernel package of the highest version among these words; None if no word is one."""
+    """Returns the kernel package of the highest version among these words; None if no word is one."""
     kernels = [name for name in names if re.match(r"(linux|kernel)-image-\d", name)]
     return max(kernels, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
 
@@ -140,7 +140,7 @@ def _apt(
 
 
 def own_lists(state: Path) -> list[str]:
-    """Options of apt for our own lists in a folder: the system's lists and packages are unchanged."""
+    """Returns apt's options for our own lists in a folder: the system's lists and packages are unchanged."""
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
@@ -155,7 +155,7 @@ def _options_of(settings: Mapping[str, object]) -> list[str]:
 
 
 def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands.CompletedProcess[str]:
-    """Raises Failure (5) if it does not answer; missing: the sentence where there is no apt."""
+    """Runs apt in a folder. Raises Failure (5) if it does not answer. missing: the sentence if apt is not installed."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         return commands.run(

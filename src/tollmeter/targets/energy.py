@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The energy that this machine's packages took, by the counters that the kernel reads of them (RAPL, powercap). They
-count all that runs on a package, its idle cores included, in steps of some 15 to 61 µJ about once a millisecond."""
+"""The energy that this machine's packages took, by the counters that the kernel reads (RAPL, powercap). A counter
+includes everything that runs on its package, idle cores included, in steps of 15 to 61 µJ about once a millisecond."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NamedTuple
 POWERCAP = Path("/sys/class/powercap")
 UNREADABLE = -1
 LEAST_NS = 50_000_000
-"""Of what is measured: a counter is renewed about once a millisecond (Intel SDM 3B, "Package RAPL Domain"), so that up
-to 2 % of 50 ms may be of the time before, or be missing at the end."""
+"""Shortest measured time: a counter is updated about once a millisecond (Intel SDM 3B, "Package RAPL Domain"), so that
+up to 2 % of 50 ms may belong to the time before, or be missing at the end."""
 
 
 class Package(NamedTuple):
@@ -24,9 +24,9 @@ class Package(NamedTuple):
 
 
 def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
-    """Returns the packages whose counters may be read: by root alone on most systems, since they reveal the
-    computations of other processes. Zones of a package's parts are contained in it, and `psys` is of the whole
-    platform: neither is added."""
+    """Returns the packages whose counters may be read. Most systems allow this to root only, since the counters reveal
+    computations of other processes. Zones of parts of a package are contained in it, and `psys` is of the whole
+    platform: neither is included."""
     found = []
     for zone in sorted(folder.glob("*")):
         with contextlib.suppress(OSError, ValueError):
@@ -38,7 +38,7 @@ def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
 
 
 def read_counters(several: Sequence[Package]) -> tuple[int, ...]:
-    """Each counter in µJ; UNREADABLE if it can no longer be read."""
+    """Returns each counter in µJ; UNREADABLE if it can no longer be read."""
     counts = []
     for package in several:
         try:

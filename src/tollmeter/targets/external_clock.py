@@ -32,11 +32,11 @@ from tollmeter.targets import Target
 USUAL_BAUD = 115200
 CHUNK = 4096
 _VISITS_NS = (100_000_000, 300_000_000, 1_000_000_000)
-"""Batches of a visit, in all, and of its second and third attempt. The rate of a clock is known to a delay that few
-bytes are spared over this length: 50 µs to 0.05 %. More than 0.35 s is refused real-time priority (priority.c)."""
+"""Total time of a visit's batches in the first, second and third attempt. The rate of a clock is known to the delay of
+the fastest bytes over this time: 50 µs give 0.05 %. More than 0.35 s is refused real-time priority (priority.c)."""
 _SAMPLES, _BATCHES = 64, 3
-"""Of a visit, and of a sample. Many short samples: one that takes longer than a scheduler's slice is never undisturbed
-at normal priority on a busy machine."""
+"""Samples of a visit, and batches of a sample. Samples are short and many: on a busy machine at normal priority, one
+that is longer than a scheduler's slice is always disturbed."""
 _MOST_STAMPS = 100_000
 _LAST_BYTES_S = 0.05
 _PRIORITY = 2
@@ -46,8 +46,8 @@ _PRIORITY = 2
 
 
 class Pty:
-    """A pseudo-terminal; its far end stays open, so that no reader sees an end of file between two visits. name: as it
-    was requested. far_end: the path that a probe writes to."""
+    """A pseudo-terminal. Its far end stays open, so that no reader sees an end of file between two visits. name: as
+    requested. far_end: the path to which a probe writes."""
 
     def __init__(self) -> None:
         self.name = "pty"
@@ -152,7 +152,8 @@ def _why(error: Exception) -> str:
 
 
 class ExternalClock:
-    """A target around another target, timed by a line. name: the other's, `+` and the line's."""
+    """A target that adds an external clock to another target. name: the other target's name, `+`, and the line's
+    name."""
 
     def __init__(self, name: str, inner: Target, line: ClockLine) -> None:
         self.name = name

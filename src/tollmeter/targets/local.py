@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This machine, natively: an executable is started by itself, or by the loader of x32 where the kernel does not know
-that ABI. x32 is 64-bit mode with 32-bit pointers, which every x86-64 CPU runs; only its system calls and exec need the
-kernel. The loader (emulator/x32_loader) makes the native calls in their place. It needs Syscall User Dispatch, Linux
-5.11."""
+"""This machine as a target. An executable is started directly; or by the x32 loader, if the kernel does not support
+that ABI.
+
+x32 is 64-bit mode with 32-bit pointers, which every x86-64 CPU runs; only its system calls and exec need the kernel.
+The loader (emulator/x32_loader) replaces them by native calls. It needs Syscall User Dispatch, Linux 5.11."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from tollmeter.targets.child import Child, Ended, ends_stream
 from tollmeter.targets.cpu_features import cpu_lack
 
 _GRACE_S = 2.0
-"""The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
+"""Time that the host adds to a probe's deadline. The probe keeps its own deadline and reports why it ended; the host's
+is for a probe that cannot."""
 
 
 # ---- how an executable is started ------------------------------------------------------------------------------------
@@ -41,7 +43,7 @@ _ELF_32, _ELF_32_BITS, _X86_64 = 1, 32, 62
 
 
 def native_command(executable: str | Path) -> list[str]:
-    """The command line that starts an executable on this machine."""
+    """Returns the command line that starts an executable on this machine."""
     return [str(_LOADER), str(executable)] if needs_loader(str(executable)) else [str(executable)]
 
 
@@ -90,8 +92,8 @@ def serves_x32() -> bool:
 # ---- processes that have set up a layout and wait for its next visit -------------------------------------------------
 
 _MOST_HELD, _MOST_WORKERS = 1 / 4, 512
-"""Share of the machine's memory, and number of processes. A waiting process takes no CPU time, but keeps its memory
-from every other program."""
+"""Highest share of the machine's memory, and highest number of processes, in the pool: a waiting process takes no CPU
+time, but other programs cannot use its memory."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
@@ -99,7 +101,7 @@ LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 
 
 class _Worker(NamedTuple):
-    """A process with the seed of its layout and its memory in bytes."""
+    """A waiting process, with the seed of its layout and its memory in bytes."""
 
     child: Child
     seed: int
@@ -116,8 +118,8 @@ class WorkerPool:
         return key in self._waiting
 
     def get(self, key: LayoutKey, seed: int) -> Child | None:
-        """The process of this layout, which leaves the pool. A process with another seed ends, since its layout is
-        obsolete."""
+        """Returns the process of this layout and removes it from the pool; None if there is none. A process with
+        another seed ends, since its layout is obsolete."""
         worker = self._waiting.pop(key, None)
         if worker and worker.seed != seed:
             worker.child.end()
@@ -190,8 +192,9 @@ class Local(Asking):
         return closed(ended.output, visit, revision, trouble_of_visit(ended, asked, _usual_s(asked)))
 
     def _visited(self, executable: str, visit: Visit) -> tuple[Ended, Visit]:
-        """The visit, by the resident process of its layout if there is one; a counting target has a process for each
-        visit. Also returns the visit as requested, whose remaining budget excludes the set-up time."""
+        """Makes a visit in the resident process of its layout if there is one, else in a new process; a counting target
+        has a process for each visit. Returns the end of the process, and the visit as requested, whose remaining budget
+        excludes the set-up time."""
         began = time.monotonic()
         if visit.forks and self.keeps_residents:
             return self._forked(executable, visit), visit
@@ -242,7 +245,7 @@ class Local(Asking):
             self._child = None
 
     def _started(self, executable: str) -> Child:
-        """Raises OSError if it cannot be started."""
+        """Starts an executable. Raises OSError if it cannot be started."""
         return Child(self._command(executable, ("--stay",)), listens=True)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under a user-mode emulator by
-executed instructions."""
+"""Makes one visit that is profiled instead of sampled: here by perf's CPU clock or a signal, under a user-mode emulator
+by executed instructions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tollmeter.targets.qemu_user import emulator_here
 from tollmeter.targets.temporary_folder import scratch
 
 DISTANCES, MISSES = "distances.so", "misses.so"
-"""Plugins of build/emulator that see the address of each access."""
+"""Plugins in build/emulator that record the address of each access."""
 LINE_BYTES = 64
 ONE_IN = 2
-"""One line in this many is observed. Of the 512 lines of a first cache 64 would be too few: counts near its size would
-be random (docs/decisions/0024)."""
+"""One line in this many is observed. One in eight of the 512 lines of a first cache would be too few: counts near its
+size would be random (docs/decisions/0024)."""
 BESIDE_S, TIMES = 30.0, 6
 _PAGE_BYTES, _LIMIT_S = 65536, 60.0
 
@@ -123,7 +123,7 @@ class ModelledMisses(NamedTuple):
 
 
 def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> MeasuredDistances:
-    """The stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
+    """Returns the stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
     ended, output = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
     lines = (line.split() for line in output.splitlines())
@@ -133,7 +133,7 @@ def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Pa
 
 
 def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
-    """The misses of a cache model (emulator/misses.c). Raises Failure as `_observed`, and for empty output."""
+    """Returns the misses of a cache model (emulator/misses.c). Raises Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
     ended, output = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
     numbers = output.split()

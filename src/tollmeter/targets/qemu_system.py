@@ -37,36 +37,36 @@ from tollmeter.targets.temporary_folder import scratch
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
 _SLOWNESS, _GRACE_S = 5.0, 5.0
-"""A deadline passes in virtual time, of which an emulator on a busy machine may make a fifth of a second a second."""
+"""Ratio of real to virtual time that an emulator on a busy machine may reach, and further seconds: a deadline counts in
+virtual time."""
 
 _READY = re.compile(rb"guest ready\r?\n")
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ONLY_CPU = 0
 _SAMPLES_OF_KERNEL, _SAMPLES_OF_BOARD = 3, 2
-"""Under a kernel samples of virtual time differ by where the timer's interrupt falls: a median of three leaves that
-out. On a board without one they are equal, and the second shows it."""
+"""Samples of a visit under a kernel: virtual times differ by the position of the timer interrupt, which the median of
+three excludes. Samples on a board without a kernel: they are equal, and the second one shows this."""
 _LEAST_SAMPLE_NS = 4_000_000
-"""Under a kernel, the interval of its timer: a batch of 1 ms has an interrupt or has none, and by that the same visit
-was seen to differ by 1.3 %. It is also long beside the step of a board's clock, 1 µs.
-"""
+"""Shortest batch under a kernel, as long as the interval of its timer: a batch of 1 ms contains an interrupt or none,
+which changed one visit by 1.3 %. It is also long compared with the step of a board's clock, 1 µs."""
 
 
 _ALWAYS = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
 _BY_HARDWARE = ("-accel", "kvm")
 _COUNTED = "TOLL_CLOCK=virtual"
-"""On the kernel's command line: Linux makes what it does not know itself the environment of process 1."""
+"""Word on the kernel's command line: Linux passes words that it does not know to process 1 as its environment."""
 _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "QEMU_AUDIO_DRV": "none"}
 
 
 _MOST_BYTES = 2 * 1024 * 1024
-"""An emulated serial line is slow: at half a megabyte a second, this is seconds."""
+"""Highest output of a request in bytes: an emulated serial line transfers half a megabyte a second."""
 _CHUNK = 1 << 16
 _LONGEST_MARK = 256
 
 
 class Gone(Exception):
-    """An error: the process ended during a request, or printed more than the limit. It contains the reason, and the
-    output until then."""
+    """An error: the process ended during a request, or printed more than the limit. Contains the reason and the output
+    so far."""
 
 
 class Slow(Gone):
@@ -110,7 +110,8 @@ class Wire:
             self._in.write(line.encode() + b"\n")
 
     def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
-        """The bytes up to and with the mark. Raises Gone or Slow, with the bytes read as second argument."""
+        """Returns the bytes up to the mark and the mark. Raises Gone or Slow, with the bytes read as second
+        argument."""
         deadline = time.monotonic() + limit_s
         looked = 0
         while True:
@@ -159,9 +160,9 @@ class Wire:
 
 
 class Guest(Asking):
-    """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its files while it lives.
+    """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its temporary files.
 
-    Raises Failure if the board is not known or its emulator is not here."""
+    Raises Failure if the board is not known or its emulator is not installed."""
 
     def __init__(self, name: str, emulator: Path) -> None:
         self.name = name
@@ -207,7 +208,7 @@ class Guest(Asking):
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
 
     def started(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Returns the end of a process, whose words have no blank. Raises OSError if the executable cannot be read or
+        """Returns the end of a process whose words contain no blank. Raises OSError if the executable cannot be read or
         started, Failure if there is no guest."""
         for word in arguments:
             if not word or re.search(r"\s", word):
@@ -215,7 +216,8 @@ class Guest(Asking):
         return self._finish(executable, arguments, limit_s)
 
     def place_of(self, executable: str) -> str:
-        """Returns the path of an executable in the guest, alone of its folder. Raises OSError if it cannot be read."""
+        """Returns the path of an executable in the guest, in a folder of its own. Raises OSError if it cannot be
+        read."""
         Path(executable).stat()
         self.prepare([executable])
         return self._packed[executable]
@@ -256,7 +258,8 @@ class Guest(Asking):
         return self._finish(executable, [option], self.asking_s * _SLOWNESS)
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Raises OSError if the executable cannot be read or started, Failure if there is no guest."""
+        """Returns the end of a process. Raises OSError if the executable cannot be read or started, Failure if there is
+        no guest."""
         wire = self._ready_for(executable)
         wire.send(" ".join([self._packed[executable], *arguments]))
         self._asked = True
@@ -274,7 +277,7 @@ class Guest(Asking):
             wire.sleep()
 
     def _ready_for(self, executable: str, limit_s: float = inf) -> Wire:
-        """A running guest that has the executable."""
+        """Returns the connection to a running guest that has the executable."""
         if executable not in self._packed:
             Path(executable).stat()
             # With all executables of its folder, which later visits of this guest may request.
@@ -285,7 +288,8 @@ class Guest(Asking):
     # ---- the machine -----------------------------------------------------------------------------------------------
 
     def _awake(self, limit_s: float = inf) -> Wire:
-        """The guest, booted if it is not running. A guest that failed to boot is not booted again for each visit."""
+        """Returns the connection to the guest, booted if it is not running. A guest that failed to boot is not booted
+        again for each visit."""
         if self._lost:
             raise self._lost
         if self._wire and self._wire.alive:
@@ -314,7 +318,8 @@ class Guest(Asking):
         return ("-icount", f"shift={self._board.shift},sleep=off")
 
     def _booted(self, clock: Sequence[str], usual_s: float, limit_s: float) -> Wire:
-        """Raises Failure: 5 if it does not boot, 1 if the budget left less than the usual time for it."""
+        """Returns the connection to the booted guest. Raises Failure: 5 if it does not boot, 1 if less than its usual
+        boot time is left of the budget."""
         kernel = self._kernel()
         began = time.monotonic()
         first_files = self.scratch / "initramfs"
@@ -345,7 +350,7 @@ class Guest(Asking):
         return wire
 
     def _kernel(self) -> list[str]:
-        """The options for the kernel and its command line."""
+        """Returns the options for the kernel and its command line."""
         if self._board.kernel is None:
             return ["-kernel", str(self._ours), "-append", self._board.command_line]
         kernel = debian_kernel.fetched_kernel(self._board.kernel)
@@ -354,7 +359,7 @@ class Guest(Asking):
         return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
 
     def _last_words(self) -> str:
-        """The last line of the console, or of the emulator itself."""
+        """Returns the last line of the console, or of the emulator itself."""
         for name in ("console", "emulator"):
             path = self.scratch / name
             text = path.read_bytes()[-4096:].decode(errors="replace").strip() if path.is_file() else ""

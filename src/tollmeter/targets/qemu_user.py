@@ -26,7 +26,8 @@ PACKAGE = "qemu-user"
 """Debian's package of the dynamic emulators: a static one loads no plugin."""
 
 _SAMPLES, _SAMPLE_INSTRUCTIONS = 2, 20_000
-"""A count has no noise that more or longer samples could average out; the second is there to show it."""
+"""Samples of a visit and instructions of a sample: a count has no noise that more or longer samples could reduce; the
+second sample shows this."""
 
 _NO_ELF_OF_MINE = 255
 _COUNTER_BYTES = 65536
@@ -57,7 +58,7 @@ def emulator_lack(place: str) -> Lack | None:
 
 
 def emulator_here(place: str) -> list[str]:
-    """The emulator and its CPU, by default QEMU's own choice. Raises Failure if none is installed that loads
+    """Returns the emulator and its CPU, by default QEMU's own choice. Raises Failure if none is installed that loads
     plugins."""
     if missing := emulator_lack(place):
         mend = f", or is not an emulator of {PACKAGE}: {install_line(missing.packages)}" if missing.packages else ""
@@ -88,8 +89,8 @@ class QemuUser(Local):
         self._held.close()
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
-        """Returns the end of the process. The emulator prints in words a failure that a kernel reports by refusing to
-        start an executable."""
+        """Returns the end of the process. If the emulated kernel refuses an executable, the emulator prints a message
+        instead of a failure to start."""
         ended = super()._finish(command, limit_s)
         if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
             raise OSError(errno.ENOEXEC, "another architecture's")

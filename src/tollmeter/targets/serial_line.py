@@ -29,17 +29,16 @@ _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ATTEMPTS = 3
 _GRACE_S = 5.0
 _QUIET_S = 0.3
-"""Behind a whole stream: how the program ended, if the line lets it through."""
+"""Time to wait after a complete stream for the exit status, which the line may lose."""
 _MOST_BYTES = 2 * 1024 * 1024
 _ONLY_CPU = 0
 _ITS_OUTPUT = "-"
-"""Where a program over there makes its marks."""
+"""The output to which a program on the board writes its marks."""
 
 
 class SerialLine(Asking):
-    """A target for a board. Programs on the board are named /ABI/FAMILY.NAME.
-
-    timed: this machine is the clock, over the line; the target's name is then the line's, `+`, and the line's again."""
+    """A target for a board. Programs on the board are named /ABI/FAMILY.NAME. timed: this machine is the clock, over
+    the same line; the target's name then contains the line twice, joined by `+`."""
 
     def __init__(self, name: str, timed: bool = False) -> None:
         self.name = name
@@ -83,8 +82,8 @@ class SerialLine(Asking):
         return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
-        """The first complete answer of three attempts, or the last answer. Raises OSError if not started, Failure if
-        there is no answer."""
+        """Returns the first complete answer of three attempts, or the last answer. Raises OSError if not started,
+        Failure if there is no answer."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):

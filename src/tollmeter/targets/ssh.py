@@ -32,11 +32,11 @@ from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script, s
 # ---- the connection --------------------------------------------------------------------------------------------------
 
 CONFIGURATION = "TOLL_SSH_CONFIG"
-"""In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,
-and not HOME, where that is."""
+"""Environment variable that names a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH finds the home folder
+in the system's list of users, and not in HOME."""
 
 LOST = 255
-"""ssh's own exit status."""
+"""ssh's own exit status on an error of the connection."""
 
 # Options of the user's configuration that our commands cannot run with: prompts, another command, ports that
 # each command would forward again, a connection that stays when its process has ended, banners among the errors.
@@ -53,13 +53,14 @@ _OURS = {
 _THROUGH = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
 
 _LONGEST_PARENT = 60
-"""Of the path of a socket, Linux takes 107 bytes; ours has 24 after this, and 17 while ssh makes it."""
+"""Highest length of the folder of a socket. Linux accepts paths of 107 bytes; our name has 24 after the folder, and ssh
+adds 17 while it creates the socket."""
 
 _CONNECT_S = 15
 _TICK_S = 0.02
 
 _HOST = re.compile(r"[A-Za-z0-9_:\[][A-Za-z0-9_.@:%\[\]-]{0,253}")
-"""A name or an address, or USER@ in front of one. Nothing that ssh could take for an option."""
+"""A host name or address, or USER@ before one; nothing that ssh could take for an option."""
 
 _SENTENCES = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its key is not the one that is known for it"),
@@ -126,11 +127,11 @@ class Connection:
             time.sleep(_TICK_S)
 
     def command(self, script: str) -> list[str]:
-        """Runs a script of sh on the host. The login shell is unknown, so sh is named."""
+        """Returns the command that runs a script of sh on the host. The login shell is unknown, so sh is named."""
         return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
 
     def run(self, script: str, given: bytes, limit_s: float) -> commands.CompletedProcess[bytes]:
-        """Raises Failure if the connection is lost or the limit passes."""
+        """Runs a script on the host. Raises Failure if the connection is lost or the limit passes."""
         self.open()
         try:
             done = commands.run(
@@ -168,7 +169,7 @@ class Connection:
 
 _GRACE_S, _A_DAY_S = 10.0, 86_400.0
 _MOST_BLOCKS = 40_000
-"""Of 512 bytes, in the file that takes what a probe prints: more than the host would read."""
+"""Highest size of a probe's output file in blocks of 512 bytes: more than the host would read."""
 
 _CANNOT_RUN = 126
 _ENDED = re.compile(rb"\ntoll ended (\d{1,3})\n\Z")
@@ -261,7 +262,7 @@ class Ssh(Asking):
         return str(clean(answer.strip()))
 
     def close(self) -> None:
-        """Removes the folder there, and ends the connection."""
+        """Removes the folder on the host, and ends the connection."""
         atexit.unregister(self.close)
         self._forget()
         self._connection.close()
@@ -325,7 +326,7 @@ class Ssh(Asking):
         return self._copied[executable]
 
     def _there(self) -> TemporaryFolder:
-        """The folder on the host, created anew if the connection was lost, which removes it."""
+        """Returns the folder on the host, created anew if a lost connection removed it."""
         if self._held and self._held.held and self._connection.is_open:
             return self._held
         self._forget()

@@ -89,7 +89,7 @@ class TemporaryFolder:
 
 
 def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
-    """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
+    """Returns a folder of this machine in $TMPDIR; in /tmp if there is none, or if its path is longer than most_bytes.
 
     Raises Failure if it cannot be made."""
     parent = os.environ.get("TMPDIR") or _USUAL

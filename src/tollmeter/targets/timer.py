@@ -18,9 +18,9 @@ from tollmeter.protocol import clean
 from tollmeter.targets import energy
 
 Input = Literal["n", "m"]
-"""Of a run: the file of all commands, or what the last command wrote to memory."""
+"""Input of a run: the file common to all commands, or the output of the last command in memory."""
 Output = Literal["n", "m", "p", "i", "f"]
-"""Of a run: nowhere, memory, a pipe, inherited, a file."""
+"""Destination of a run's output: none, memory, a pipe, the inherited output, or a file."""
 
 
 class Words(NamedTuple):
@@ -73,7 +73,7 @@ class Ran(NamedTuple):
 
 
 _FIELDS = Ran._fields.index("stderr")
-"""Of an answer; the message of a run that failed follows them."""
+"""Number of fields of an answer; the message of a failed run follows them."""
 
 
 def why_failed(error: int, status: int, wall_ns: int, stderr: str) -> str:

@@ -30,16 +30,16 @@ from tollmeter.targets.ssh import Ssh, check_host
 
 LOCAL = "local"
 NATIVE = "native"
-"""In an ABI file's `runs`: local, where the CPU and its kernel know the ABI."""
+"""Word in an ABI file's `runs` for this machine, if its CPU and kernel run the ABI."""
 
 CLOCKS: dict[str, Clock] = {
     "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
     "serial": "hardware",
 }  # fmt: skip
 BY = "+"
-"""Between a target and the line whose other end times it."""
+"""Separator between a target and the line whose other end times it."""
 OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
-"""Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
+"""Kinds whose name alone means the emulator or board that the ABI's file names; and their description in a sentence."""
 
 
 def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def clock_of(target: str) -> Clock:
 
 def lack(target: str) -> Lack | None:
     """Returns the missing requirement of a target, None without one. ssh targets are not examined: only the other
-    machine knows."""
+    machine knows its requirements."""
     clock_of(target)
     target = target.partition(BY)[0]
     kind, _, place = target.partition(":")
@@ -95,7 +95,8 @@ def lack(target: str) -> Lack | None:
 
 
 def for_abi(target: str, abi: Abi) -> str:
-    """A target's full name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or board."""
+    """Returns a target's full name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or
+    board."""
     if target not in OWN:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
@@ -105,14 +106,16 @@ def for_abi(target: str, abi: Abi) -> str:
 
 
 def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
-    """The ABIs of the boards among the targets, used if no ABI is named. Empty if a target runs this machine's ABIs."""
+    """Returns the ABIs of the boards among the targets, used if no ABI is named. Empty if a target runs this machine's
+    ABIs."""
     abis = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
     return tuple(dict.fromkeys(abis)) if all(abis) else ()
 
 
 def targets_for(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
-    """Returns the targets that run the ABI: by its file, on this machine, or as the other machine decides. If none
-    does, all with known full names: an explicit request is honoured. Raises Failure if none has a name for it."""
+    """Returns the targets that run the ABI: by its file, on this machine, or, for another machine, all. If none does,
+    returns all targets that have a name for it, since an explicit request is tried. Raises Failure if none has a name
+    for it."""
     is_fitting: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:

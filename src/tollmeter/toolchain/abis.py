@@ -54,7 +54,7 @@ class AbiFiles(NamedTuple):
 
 class Standing(NamedTuple):
     """The state of an ABI on this machine. target: the target that runs it, or None. missing: its missing requirements;
-    mend: the command that helps."""
+    mend: the command that installs them."""
 
     name: str
     summary: str
@@ -69,7 +69,8 @@ class Standing(NamedTuple):
 
 
 def folders(root: Path) -> list[Path]:
-    """Folders of ABI files: the checkout's, the user's own, and last the current folder, which is not trusted."""
+    """Returns the folders of ABI files: the checkout's, the user's own, and last the current folder, which is not
+    trusted."""
     own = user_folder("XDG_CONFIG_HOME", ".config") / "abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
@@ -141,7 +142,7 @@ def _complaint_of_elf(abi: Abi) -> str | None:
 
 
 def read_abis(folder: Path) -> dict[str, Abi]:
-    """All ABI files of a folder, by name."""
+    """Returns all ABI files of a folder, by name."""
     return {path.stem: read_abi(path) for path in sorted(folder.glob("*.toml"))}
 
 
@@ -205,7 +206,8 @@ def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | No
 
 
 def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
-    """Compiles an empty program, and starts it: no file lists which formats a kernel accepts."""
+    """Returns whether the kernel starts executables of this format, by compiling and starting an empty program: no file
+    lists the formats that a kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
         program = f"{scratch}/trial"
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]
@@ -243,7 +245,7 @@ def make_beside(root: Path, need: str) -> None:
 
 
 def needs(target: str) -> tuple[str, ...]:
-    """The files of build/emulator that a target needs."""
+    """Returns the files of build/emulator that a target needs."""
     if target.startswith("qemu-user:"):
         return ("count.so",)
     return (BOARDS[target].ours,) if target in BOARDS else ()

@@ -65,8 +65,9 @@ def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
 
 
 def meanings(root: Path) -> frozenset[str]:
-    """Returns the meanings that a metric may have, from the first column of the document's table: `a` `b-…` `c-…` are
-    a, b- and c- with a's ending. Empty without the document, as in a wheel, which contains only our probes."""
+    """Returns the meanings that a metric may have, from the first column of the document's table. A cell `a` `b-…`
+    `c-…` means a, and a's ending after b- and after c-. Empty without the document, as in a wheel, which contains only
+    our probes."""
     page = root / MEANINGS_PAGE
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     names: set[str] = set()
@@ -78,7 +79,7 @@ def meanings(root: Path) -> frozenset[str]:
 
 
 def _describe(path: Path) -> bytes | None:
-    """The description that an executable prints, or None if the kernel does not know its format."""
+    """Returns the description that an executable prints; None if the kernel does not know its format."""
     name = f"{path.parent.name}/{path.name}"
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
@@ -103,7 +104,7 @@ _FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "
 
 
 def _arm_attribute(elf: ELFFile, tag: str) -> int:
-    """A number of the file scope of .ARM.attributes; an absent one is 0 by that specification."""
+    """Returns a number of the file scope of .ARM.attributes; 0 if it is absent, as the specification says."""
     from elftools.elf.sections import ARMAttributesSection
 
     section = elf.get_section_by_name(".ARM.attributes")

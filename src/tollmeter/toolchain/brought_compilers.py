@@ -20,13 +20,13 @@ from tollmeter.root import ROOT, typed
 from tollmeter.toolchain import libraries
 
 Words = str | Sequence[str]
-"""A compiler's alternative in an ABI file."""
+"""An alternative compiler in an ABI file: its name, or its words."""
 
 ZIG, MUSL = "ziglang", "musl-sparc"
 ZIG_EXTRA = Extra("requirements/zig.lock", ZIG, "compiling with zig")
 MUSL_COMPILER = "sparc64-linux-gnu-gcc-12"
 MUSL_SPECS = "sparc/gcc.specs"
-"""What make makes of musl in build/emulator."""
+"""File of build/emulator that the build of musl makes."""
 MUSL_MEND = typed("run", "--abi", "sparc-v8")
 
 
@@ -36,7 +36,7 @@ def is_compiler_named(word: str, compiler: Words) -> bool:
 
 
 def compiler_command(compiler: Words) -> tuple[str, ...]:
-    """The command for the words of an ABI file."""
+    """Returns the command for the words of a compiler in an ABI file."""
     words = (compiler,) if isinstance(compiler, str) else tuple(compiler)
     if words[0] == MUSL:
         return (str(ROOT / "emulator/musl_sparc/cc"), *words[1:])
@@ -57,7 +57,7 @@ def can_install_zig(compilers: Iterable[Words]) -> bool:
 
 
 def install_zig(root: Path) -> None:
-    """Installs it into the environment that Tollmeter runs in. Raises Failure with pip's error."""
+    """Installs the compiler ziglang into Tollmeter's Python environment. Raises Failure with pip's error."""
     extras.install_extra(root, ZIG_EXTRA)
 
 
@@ -70,7 +70,7 @@ def musl_lack() -> str | None:
 
 
 def can_make_musl(compilers: Iterable[Words]) -> bool:
-    """Returns whether one of the compilers lacks only the library."""
+    """Returns whether one of the compilers lacks only the C library, which can be made."""
     is_wanted = any(is_compiler_named(MUSL, compiler) for compiler in compilers)
     return is_wanted and shutil.which(MUSL_COMPILER) is not None and musl_lack() is not None
 

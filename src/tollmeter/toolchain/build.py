@@ -131,7 +131,8 @@ def _complaint(words: list[str], source: str) -> str | None:
 
 _FILES_EACH = 16
 _ABIS_AT_ONCE = 2
-"""While the last probes of one are linked and proved, which keeps one CPU busy, the next one's are compiled."""
+"""ABIs that are built concurrently: linking and verifying the last probes of one keeps one CPU busy, while another CPU
+compiles the next."""
 
 
 class Task(NamedTuple):
@@ -183,8 +184,8 @@ def build_abi(
     probes: Collection[str] | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> BuildResult:
-    """Builds and checks the named probes, or all, if that is not done. A failing probe is left out with a sentence.
-    Raises Failure if none is left. report: called for each file that is made."""
+    """Builds and checks the named probes, or all, unless they are up to date. A failing probe is left out with a
+    sentence. Raises Failure if none is left. report: called for each file that is made."""
     with locked(root, abi):
         proven.drop_forgotten(root, abi)
         lacking = _lacking(root, abi, probes)
@@ -257,8 +258,7 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
 
 
 def _at_once() -> int:
-    """The number of probes that are started concurrently: with 16 file descriptors a second one has none left for its
-    pipes."""
+    """Returns the number of jobs of make: with only 16 file descriptors, a second job has none left for its pipes."""
     try:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:
@@ -272,8 +272,8 @@ def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:
 
 
 def probe_names(folder: Path) -> frozenset[str]:
-    """Every probe in the sources: probes/FAMILY/NAME.c or .cc. Raises Failure (2) for a name unfit for make and a
-    shell."""
+    """Returns every probe of the sources: probes/FAMILY/NAME.c or .cc. Raises Failure (2) for a name unfit for make and
+    a shell."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
     names = frozenset(f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime")
     for name in names:
@@ -304,8 +304,8 @@ def _count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
 def make(
     root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None
 ) -> tuple[set[str], dict[str, str]]:
-    """The files that were built now, and a sentence for each probe that does not build. report: called for each file.
-    Raises Failure if make does not start, or if a step of no single probe fails."""
+    """Returns the files that were built now, and a sentence for each probe that does not build. report: called for each
+    file. Raises Failure if make does not start, or if a step that is common to all probes fails."""
     made: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         with _started(_words(abi, compiler, goals), root, output) as process:
@@ -378,8 +378,9 @@ def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
 
 
 def _sources_of(abi: Abi) -> str:
-    """Returns the suffix of the assembly sources and builtins of an ABI: of its ELF machine. For an ABI without a
-    stated machine it is this machine's, if its CPU runs it, and else none, since the compiler's output is unknown."""
+    """Returns the suffix of an ABI's assembly sources and builtins, which is that of its ELF machine. If the ABI
+    states no machine, returns this machine's suffix if the CPU runs the ABI, else none: the compiler's output is
+    then unknown."""
     if "machine" in abi.elf:
         return elf_machine(str(abi.elf["machine"])).sources
     return platform.machine() if {ANY_CPU, platform.machine()}.intersection(abi.runs_on) else ""

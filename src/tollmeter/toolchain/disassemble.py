@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine code of an executable, for claims that depend on code and not on source.
+"""Decodes the machine code of an executable, for claims about code rather than source.
 
-A symbol is a function of the probe's own file where another file has a static function of the same name."""
+If another file has a static function of the same name, a symbol means the function of the probe's own file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tollmeter.toolchain.elf_machines import elf_machine
 from tollmeter.toolchain.symbols import FILE, FUNCTION, symbols
 
 _DATA, _CODE = "$d", ("$a", "$t", "$x")
-"""How ARM's ABIs mark, inside a function, where constants begin and where code does again."""
+"""Mapping symbols of ARM ABIs: the beginnings of constants, and of code, inside a function."""
 
 
 class Function(NamedTuple):
@@ -51,16 +51,16 @@ def machine_of(path: Path) -> str:
 
 
 def functions(path: Path) -> tuple[Function, ...]:
-    """Every function in the symbol table that has code."""
+    """Returns every function in the symbol table that has code."""
     with path.open("rb") as file:
         return tuple(_functions(ELFFile(file)))
 
 
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
-    """Returns the code of one function in order. Of several functions it is the one in the probe's own file, for
-    kernel.loop in loop.c. Raises Failure if there is none.
+    """Returns the code of one function in order. If several functions have this name, it is that of the probe's own
+    file, for kernel.loop in loop.c. Raises Failure if there is none.
 
-    after_ud2: bytes after each undefined instruction of x86 that are not code, but data for its trap handler."""
+    after_ud2: bytes after each undefined instruction of x86 that are no code, but data for its trap handler."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         candidates = [function for function in _functions(elf) if function.name == symbol]
@@ -153,7 +153,7 @@ def _decoder(elf: ELFFile, is_thumb: bool) -> capstone.Cs:
 
 
 def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
-    """Addresses of a function that hold constants and no code."""
+    """Returns the addresses in a function that hold constants."""
     if elf["e_machine"] not in ("EM_ARM", "EM_AARCH64"):
         return frozenset()
     end = start + size_bytes

@@ -10,11 +10,11 @@ from tollmeter.model import Failure
 
 
 class ElfMachine(NamedTuple):
-    """A kind of CPU. sources: NAME.SOURCES.S belong to it, and so do compiler-rt's builtins of that name. decoder:
-    capstone's names of the architecture and the mode; empty if capstone cannot decode it. two_orders: it has code
-    in both byte orders. arithmetic: additions, subtractions, multiplications and divisions of binary floating point,
-    as capstone spells them. Moves are not among them: an ABI may pass numbers in registers of an FPU that the body
-    never computes with."""
+    """A kind of CPU. sources: suffix of its assembly sources NAME.SOURCES.S, and the name of its compiler-rt builtins.
+    decoder: capstone's names of the architecture and the mode; empty if capstone cannot decode it. two_orders: it has
+    code in both byte orders. arithmetic: additions, subtractions, multiplications and divisions of binary floating
+    point, as capstone spells them; no moves, since an ABI may pass numbers in FPU registers that the body never
+    computes with."""
 
     sources: str
     decoder: Sequence[str] = ()
@@ -42,7 +42,7 @@ ELF_MACHINES = {
 
 
 def elf_machine(name: str) -> ElfMachine:
-    """The line of a machine, by its name in elf.h. Raises Failure (2)."""
+    """Returns the data of a machine, by its name in elf.h. Raises Failure (2)."""
     if name not in ELF_MACHINES:
         raise Failure(f"no ELF machine {name} is known; known: {', '.join(ELF_MACHINES)}")
     return ELF_MACHINES[name]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Third-party libraries of probes and workloads: Debian packages and sources in Debian's archive, downloaded when a
-probe that needs them is selected, and never installed. The libraries of probes are listed in probes/libraries.toml.
+"""Third-party libraries of probes and workloads: Debian packages and sources in Debian's archive. They are downloaded
+when a probe that needs them is selected, and never installed. The libraries of probes are listed in
+probes/libraries.toml.
 
-    build/libraries/NAME         what was unpacked, or a link to the user's own folder
-    build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty if it went away
+build/libraries/NAME the unpacked library, or a link to the user's own folder build/libraries/NAME.from the checksum of
+the download, or that folder; empty after the library was removed
 
-Root is not needed: apt reports where a package lies by the system's lists, or by lists of our own where these are
-none."""
+Root is not needed: apt reports the address of a package by the system's lists, or by our own lists if these do not
+contain it."""
 
 from __future__ import annotations
 
@@ -112,8 +113,7 @@ def folder_of(root: Path, name: str) -> Path:
 
 
 def origins(root: Path, names: Iterable[str], abi: str) -> set[Path]:
-    """Returns the files that state where each library comes from with which a probe of this ABI is built. Raises
-    Failure."""
+    """Returns the files that state the origin of each library of a probe, built for this ABI. Raises Failure."""
     return {_from(folder_of(root, name)) for name in _fitting(known_libraries(root), names, {abi})}
 
 
@@ -195,7 +195,7 @@ def _download(library: Library, address: str, packed: Path) -> None:
 
 
 def _unpack(library: Library, packed: Path, tree: Path) -> Path:
-    """Returns the folder that is the whole: of a source it is the one in its archive."""
+    """Returns the folder of the unpacked library: for a source, the one folder in its archive."""
     if not library.archive:
         done = commands.run("checkout", ["dpkg-deb", "-x", packed, tree], capture_output=True, text=True)
         if done.returncode != 0:
@@ -241,7 +241,8 @@ def _address(library: Library, scratch: Path) -> str:
 
 
 def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple[str | None, str]:
-    """The address, or apt's error. An archive has the location of the packages that are built from it."""
+    """Returns the address, or apt's error. A source archive is at the location of the packages that are built from
+    it."""
     exact = f"{library.package}={library.version}" if library.version else library.package
     done = run_apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch, _MISSING)
     match = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)

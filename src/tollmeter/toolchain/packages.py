@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the Debian packages that named ABIs and targets miss, as root, with apt, unless TOLL_INSTALL=no. The code
-that needs a package reports it where it stays missing."""
+"""Installs the Debian packages that named ABIs and targets lack, as root, with apt, unless TOLL_INSTALL=no. If a
+package remains missing, the code that needs it reports it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MADE_FOR = {
     "bare.arm": "arm-soft",
     "bare.sparc": "sparc-v8",
 }
-"""Which ABI's compiler makes a file of build/emulator."""
+"""ABI whose compiler makes a file of build/emulator, by the file's name."""
 
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
-    """Installs all packages of this CPU's ABI files, where that may be done."""
+    """Installs all packages of this CPU's ABI files, if permitted."""
     _install(root, [package for abi in abis for package in (*abi.packages, "make")])
 
 
@@ -49,7 +49,8 @@ def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], mach
 
 
 def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
-    """The ABIs' compilers; installs missing ones. Raises Failure (5) with the command that would install them."""
+    """Returns the compilers of the ABIs; installs missing ones. Raises Failure (5) with the command that would install
+    them."""
     compilers = {name: find_compiler(abi) for name, abi in known.items()}
     gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
     if _install(root, [package for gap in gaps for package in gap.packages]):
@@ -60,7 +61,7 @@ def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
 
 
 def missing_anywhere(root: Path) -> list[str]:
-    """The Debian packages that are missing for any ABI with any target, and for another machine."""
+    """Returns the Debian packages that are missing for any ABI with any target, and for another machine."""
     known = find(root).abis.values()
     ways = sorted({way for abi in known for way in abi.runs if way != NATIVE})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -123,7 +124,8 @@ def _install(root: Path, packages: Iterable[str]) -> bool:
 
 @once()
 def _launch(root: Path, packages: Sequence[str]) -> bool:
-    """Returns whether there is a launcher that may record its actions; a wheel has none."""
+    """Installs packages with the launcher `toll --install`, which may record its actions. Returns whether there is a
+    launcher: a wheel has none."""
     if not os.access(root, os.W_OK):
         return False
     try:

@@ -29,10 +29,10 @@ from tollmeter.toolchain.ready import ProbesByAbi
 FOLDER = "prebuilt"
 ENDING = ".tar.xz"
 _PRESET = 6
-"""Of xz: 9 takes four times as long, for the same size."""
+"""Compression preset of xz: preset 9 takes four times as long, for the same size."""
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, msgspec.MsgspecError)
 _Stated = dict[str, str | int]
-"""What the manifest states of one executable."""
+"""The manifest's data on one executable."""
 
 
 def keep(root: Path, abi: Abi, folder: Path) -> int:

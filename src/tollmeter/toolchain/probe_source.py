@@ -22,7 +22,7 @@ _FIELD = re.compile(r"^    \.(\w+) =\s+(\w+),(?:\s|$)", re.MULTILINE)
 _REFUSALS = re.compile(r'\btoll_(skip|wrong|fail)\(\w+,\s*((?:"(?:[^"\\]|\\.)*"\s*(?:PRI\w+\s*)?)+)')
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _SHARED = ("runtime",)
-"""Folder beside the families whose headers any probe includes."""
+"""Folder whose headers any probe may include."""
 
 
 class SourceFunction(NamedTuple):

@@ -32,7 +32,7 @@ MANIFEST, BROKEN = "manifest.json", "broken.json"
 MADE_FROM = "made_from"
 _SOURCES = "obj/sources.json"
 _JUDGES = ("build", "accepting", "proven")
-"""The modules that decide how an executable is built and what it must be."""
+"""Modules whose code decides how an executable is built and accepted."""
 _RUNTIME = "probes/runtime/"
 _OWN_SUFFIXES = (".c", ".cc", ".S", ".mk")
 _READ_SUFFIXES = (*_OWN_SUFFIXES, ".h", ".ld")
@@ -40,9 +40,9 @@ Entries = dict[str, dict[str, Any]]
 
 
 class Digests(NamedTuple):
-    """Digests of sources. whole: by probe, of all that its build reads; objects: the same without sources of the
-    runtime, which its objects do not include. shared: by path, of each file that several probes read. stale: of these,
-    the files of which the runtime's objects are not made."""
+    """Digests of sources. whole: by probe, of everything that its build reads; objects: the same without sources of the
+    runtime, which its objects do not include. shared: by path, of each file that several probes read. stale: paths of
+    shared files that changed since the runtime's objects were made."""
 
     whole: Mapping[str, str]
     objects: Mapping[str, str]
@@ -51,7 +51,7 @@ class Digests(NamedTuple):
 
 
 def up_to_date_probes(root: Path, abi: Abi) -> frozenset[str]:
-    """The probes that another build would not change: they are built and checked, or left out for a reason."""
+    """Returns the probes that another build would not change: they are built and checked, or left out for a reason."""
     folder = root / "build" / abi.name
     built = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if (folder / probe).is_file()}
     entries = {**built, **_read(folder / BROKEN)}
@@ -60,8 +60,8 @@ def up_to_date_probes(root: Path, abi: Abi) -> frozenset[str]:
 
 
 def begin(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
-    """Removes what earlier builds left of these probes, except for objects of the same sources. Returns the digests of
-    the sources; a source that is saved from now on has another one than the build's results."""
+    """Removes the results of earlier builds of these probes, except for objects of the same sources. Returns the
+    digests of the sources; a source that is changed later has another digest than the results of this build."""
     folder = root / "build" / abi.name
     now = digests(root, abi, probes)
     for probe, digest in now.objects.items():
@@ -78,8 +78,8 @@ def begin(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
 
 
 def finish(root: Path, abi: Abi, of: Digests, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
-    """Records the end of a build. of: the result of `begin`; its `shared` are what the runtime's objects are made from.
-    A probe that is left out leaves no file that could be measured."""
+    """Records the end of a build. of: the result of `begin`, with `shared`, the sources of the runtime's objects. A
+    probe that is left out leaves no file that could be measured."""
     folder = root / "build" / abi.name
     for probe in broken:
         _remove(folder, probe)
@@ -156,7 +156,7 @@ def _paths(root: Path) -> list[str]:
 
 
 def _owner(path: str) -> str:
-    """Returns the probe whose own source this is, `FAMILY.NAME`; empty for a file that several read."""
+    """Returns the probe whose own source this is, `FAMILY.NAME`; empty for a file that several probes read."""
     parts = path.split("/")
     if len(parts) != 3 or path.startswith(_RUNTIME) or not path.endswith(_OWN_SUFFIXES):
         return ""
@@ -169,7 +169,7 @@ def _is_of_runtime(path: str) -> bool:
 
 
 def _libraries(root: Path, abi: Abi, probes: Sequence[str]) -> dict[str, list[str]]:
-    """Returns by probe where each library that it is built with comes from."""
+    """Returns for each probe the origin of each library that it is built with."""
     named = libraries.named_by(root / "probes", probes)
     return {
         probe: [f"{path.name} {_text(path)}" for path in sorted(libraries.origins(root, names, abi.name))]

@@ -102,7 +102,7 @@ def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
 
 
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
-    """Returns whether any of the probes is not built yet, or a deleted one still is."""
+    """Returns whether a probe is not built yet, or a built probe's source was deleted."""
     return bool(proven.forgotten(root, abi)) or not proven.up_to_date_probes(root, abi).issuperset(probes)
 
 
@@ -158,7 +158,7 @@ def in_words(several: Sequence[BuildResult]) -> str:
 
 
 def known_gap(root: Path, name: str) -> NoCompiler | None:
-    """Returns why an ABI could not be built, if no package came since."""
+    """Returns why an ABI could not be built; None if it was not tried, or if packages were installed since."""
     kept = root / "build" / f"{name}.gap"
     try:
         if kept.stat().st_mtime < (_DPKG.stat().st_mtime if _DPKG.exists() else 0):
@@ -200,7 +200,8 @@ def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence
 
 @once()
 def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[str]) -> str:
-    """Asks each, on the first target that can be opened. Returns that one's name."""
+    """Runs --describe of the waiting probes on the first target that opens, and stores the output. Returns the target's
+    name."""
     name, target = _first_open(root, abi, targets)
     try:
         target.prepare([str(path) for path in waiting])

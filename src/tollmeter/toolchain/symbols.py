@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 FUNCTION, FILE = 2, 4
-"""Of a symbol's kinds (STT_FUNC, STT_FILE)."""
+"""Symbol types STT_FUNC and STT_FILE."""
 UNDEFINED = 0
 _WIDE, _NARROW = "IBBHQQ", "IIIBBH"
 
@@ -101,7 +101,7 @@ class Symbols:
 
     @cached_property
     def _declared(self) -> set[tuple[str, int]]:
-        """The file's name and the line of each function that was compiled or inlined."""
+        """Returns the file name and the line of each function that was compiled or inlined."""
         declared = set()
         for dwarf, unit in self._units:
             files = _files(dwarf, unit)
@@ -112,7 +112,7 @@ class Symbols:
         return declared
 
     def met(self, addresses: Mapping[int, int]) -> Met:
-        """Counts of addresses as counts of lines."""
+        """Returns counts of addresses as counts of lines."""
         hits: Counter[tuple[str, int]] = Counter()
         for address, count in addresses.items():
             if place := self.line(address):
@@ -126,13 +126,13 @@ class Symbols:
         return self._lines[place][1:] if place >= 0 and self._lines[place][1] else None
 
     def function(self, address: int) -> str:
-        """The function of an address, by its symbol."""
+        """Returns the function of an address, by its symbol."""
         place = bisect_right(self._begins, address) - 1
         span = self._functions[place] if place >= 0 else None
         return span.name if span and address < span.end else UNKNOWN
 
     def inlined(self, address: int) -> str | None:
-        """The innermost function that was inlined at an address, if it is not the symbol's own."""
+        """Returns the innermost function that was inlined at an address; None if it is the symbol's own."""
         around = [span for span in self._inlined if span.begin <= address < span.end]
         return max(around, key=lambda span: span.depth).name if around else None
 
@@ -150,7 +150,7 @@ class KernelSymbols:
         self._functions = sorted((address, name) for address, name in named.items() if address)
 
     def function(self, address: int) -> str | None:
-        """The last function that begins before an address. kallsyms has no lengths."""
+        """Returns the last function that begins before an address, since kallsyms has no lengths."""
         place = bisect_right(self._functions, (address, "\U0010ffff")) - 1
         return self._functions[place][1] if place >= 0 else None
 
@@ -212,7 +212,7 @@ def _ranges(dwarf: DWARFInfo, unit: CompileUnit, die: DIE) -> Iterator[tuple[int
 
 
 def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
-    """The names of a unit's files, without their folders, by the numbers in its entries and lines."""
+    """Returns the names of a unit's files, without their folders, by the numbers in its entries and lines."""
     program = dwarf.line_program_for_CU(unit)
     first = 0 if program and program["version"] >= 5 else 1  # files are numbered from 1 before DWARF 5
     named = program["file_entry"] if program else ()

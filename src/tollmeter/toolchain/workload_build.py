@@ -38,7 +38,7 @@ _FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie"
 
 
 def _source_of(root: Path, workload: Workload) -> Path | None:
-    """The folder of a workload's source, downloaded if missing; None if it has none. Raises Failure (5)."""
+    """Returns the folder of a workload's source, downloaded if missing; None if it has none. Raises Failure (5)."""
     source = workload.source
     if source is None:
         return None
@@ -52,8 +52,8 @@ def _source_of(root: Path, workload: Workload) -> Path | None:
 
 
 def made(root: Path, workload: Workload, abi: Abi) -> Path:
-    """The executable, built if stale. Raises Failure: 1 if it does not build, 5 without its source or a compiler. The
-    compiler is searched only then, since trying one takes as long as several visits."""
+    """Returns the executable, built if stale. Raises Failure: 1 if it does not build, 5 without its source or a
+    compiler. The compiler is searched only for a build, since trying one takes as long as several visits."""
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
     source = _source_of(root, workload)
@@ -98,12 +98,12 @@ def bill_runner(root: Path, abi: Abi) -> Path:
 _SYSTEM_CALL = re.compile(r"^#define __NR_([a-z0-9_]+) ", re.MULTILINE)
 _NUMBERED = re.compile(r"^CALL ([a-z0-9_]+) = ([0-9a-fx+() ]+)$", re.MULTILINE)
 _X32_BIT, _OF_X32 = 0x40000000, 512
-"""Numbers of x32 have the bit. Those below are x86-64's."""
+"""Bit in the numbers of x32's system calls, and the first number of calls that x86-64 does not have."""
 
 
 def _call_names(compiler: str, abi: Abi, folder: Path) -> None:
-    """Writes call_names.h: the names of system calls by number, as the kernel's headers define them; of x32 and of the
-    32-bit ABI that an x86-64 kernel serves too."""
+    """Writes call_names.h: the names of system calls by number, as the kernel's headers define them. It includes the
+    calls of x32 and of the 32-bit ABI that an x86-64 kernel also serves."""
     words = [*compiler.split(), *abi.flags]
     of_x32 = _names_in([*words, f"-D__X32_SYSCALL_BIT={_X32_BIT:#x}"], "asm/unistd_x32.h")
     own = {number: name for number, name in of_x32.items() if number >= _X32_BIT + _OF_X32}
@@ -182,7 +182,7 @@ def _words(command: Sequence[str], names: dict[str, str], compiler: str, abi: Ab
 
 
 def _header(workload: Workload, program: Path) -> str:
-    """The words as C has them; the program's own name in place of where it was built."""
+    """Returns the words as a C header, with the program's own name in place of its build path."""
     carried = workload.start[0] == OUT
     words = [workload.name if carried else workload.start[0], *workload.start[1:]]
     image = f'.incbin \\"{program}\\"\\n' if carried else ""
