@@ -44,7 +44,7 @@ from tollmeter.toolchain.workload_build import bill_runner
 
 LEAST_RUNS, MOST_RUNS = 3, 20
 _COUNTED_RUNS, _LONG_NS = 5, 2_000_000_000
-"""A command of more than so much wall time is counted once."""
+"""Highest number of counted runs of a command. A command whose run takes longer than _LONG_NS is counted once."""
 BUDGET_S = 10.0
 _BITS_32 = 32
 
@@ -120,8 +120,8 @@ def _timed(
 
 
 def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
-    """Returns the path of the process that counts as a program of the 32-bit ABI of the same kernel, where the commands
-    are; empty if no such call was counted, or it cannot be built here."""
+    """Returns the path, where the commands run, of a process that counts as a program of the 32-bit ABI of the same
+    kernel. Empty if no such call was counted, or if it cannot be built here."""
     if not any(call.is_32 for crossed in counted for call in crossed.calls):
         return ""
     abis = for_cpu(find(places.ROOT).abis.values(), runner.machine)
@@ -134,9 +134,11 @@ def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
 def middle_first(
     runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
-    """Returns counted runs with their calibrations, the run with the median sum of items first. Each is scaled, by its
-    own CPU time, to the core state of the clean runs: a contended core slows the command and the counting alike. Its
-    own time is that between switches if more: it and windows have what the host takes; accounted CPU time has not."""
+    """Returns counted runs with their calibrations, first the run with the median sum of items.
+
+    Each is scaled by its own CPU time to the core state of the clean runs: a contended core slows the command and the
+    counting alike. Its own CPU time is the time between switches if that is longer: time that the host takes is in it
+    and in the windows, and not in the accounted CPU time."""
     middle_ns = median(run.cpu_ns for run in runs)
     rounds: list[tuple[Crossings, Calibration]] = []
     for one in counted:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of a crossing on this machine now, and the added cost of counting it: one loop, with and without
-counting."""
+"""Measures the present cost of a crossing on this machine, and the cost that counting adds: by one loop, with and
+without counting."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _CALLS, _PAGES, _SPAWNS, _ROUNDS, _ASKS = 200_000, 4_096, 50, 4_000, 20_000
 _OF_32 = "toll_32_ns", "window_32_ns", "counted_32_ns"
 WAYS_OF_LOOPS: tuple[Way, Way] = "kernel", "usage"
 _TIMES = 3
-"""Measurements of a switch in a trial: a core that is contended in one of its two loops makes it half or twice."""
+"""Measurements of a switch in a trial, of which the median counts: if the core is contended in one of its two loops
+only, the result is half or twice as large."""
 FORKS = ("fork", "clone", "clone3")
 ASKS = frozenset(
     {"stat", "lstat", "access", "readlink", "statx", "newfstatat", "faccessat", "readlinkat", "stat64", "lstat64",
      "fstatat64"}
 )  # fmt: skip
-"""Calls whose path is looked up (probes/runtime/crossings/kernel.c)."""
+"""Calls that look up a path (probes/runtime/crossings/kernel.c)."""
 
 
 class Calibration(Record, frozen=True):
@@ -69,15 +70,15 @@ class Calibration(Record, frozen=True):
         return inside_ns - call.count * window_ns + self.boundary_ns([call])
 
     def boundary_ns(self, calls: Iterable[CallCount]) -> float:
-        """Returns the part of their cost that the shortest call of their ABI has too."""
+        """Returns the part of the calls' cost that the shortest call of their ABI has too."""
         return sum(call.count * (self.toll_32_ns if self._has_own_entry(call) else self.toll_ns) for call in calls)
 
     def _has_own_entry(self, call: CallCount) -> bool:
         return call.is_32 and self.toll_32_ns > 0
 
     def faults_ns(self, count: int, windows_ns: float) -> float:
-        """Returns the cost of page faults without the cost of counting, from the sum of their windows. These begin
-        after the entry and end before the return: that of a first store shows by how much."""
+        """Returns the cost of page faults without the cost of counting, from the sum of their windows. A window begins
+        after the entry and ends before the return; the calibrated first store shows the missing part."""
         return max(0.0, self.scale * windows_ns + count * (self.store_ns - self.fault_ns))
 
     def counting_ns(self, counted: Crossings) -> float:
@@ -107,8 +108,9 @@ def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Cal
 
 
 def calibrated(runner: Runner, way: Way, *, forks: bool = True, program_32: str = "") -> Calibration:
-    """One short trial. forks: whether processes are started. program_32: the process that counts as a program of the
-    32-bit ABI, where the commands are; empty if not needed. Raises Failure as `crossings`."""
+    """Returns the calibration of one short trial. forks: whether processes are started. program_32: path, where the
+    commands run, of the process that counts as a program of the 32-bit ABI; empty if not needed. Raises Failure as
+    `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
     prices = Calibration(toll_ns, *(of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults))
@@ -147,7 +149,8 @@ def _entry_of_32(runner: Runner, way: Way, program: str) -> tuple[float, float, 
 
 
 def _with_counting(runner: Runner, prices: Calibration) -> Calibration:
-    """Adds what counting changes: windows, and the CPU time that it takes."""
+    """Returns the calibration with the values that depend on counting: the windows, and the CPU time that counting
+    takes."""
     stores = _loop(runner, "kernel", "stores", _PAGES)
     fault_ns = stores.events.get("store_fault_ns", 0) / max(1, stores.events.get("store_faults", 0))
     added_fault_ns = stores.loop_ns / max(1, stores.loop_faults) - prices.store_ns

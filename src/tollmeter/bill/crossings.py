@@ -21,11 +21,12 @@ from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words, why_failed
 
 Way = Literal["kernel", "notified", "usage"]
-"""How calls are counted: by BPF programs, which time them too; by seccomp notification; not at all, so that only what
-the kernel accounts to every process is known."""
+"""Method of counting calls: by BPF programs, which also time them; by seccomp notification; or none, so that only the
+kernel's accounts of a process are known."""
 WAYS: tuple[Way, ...] = ("kernel", "notified", "usage")
 SIZES = ("none", "below 64 B", "below 4 KiB", "below 64 KiB", "64 KiB and more")
-"""Of the bytes that a call returned; by notification of those that it asked for, since the result is not seen."""
+"""Size classes of the bytes that a call returned; under seccomp notification, of the bytes that it requested, since the
+result is not visible."""
 
 
 class CallCount(Record, frozen=True):
@@ -103,10 +104,10 @@ class Runner(Protocol):
         Failure."""
 
     def place(self, program: Path) -> str:
-        """Returns the path of a static program of this machine, there. Raises Failure."""
+        """Returns the path of a static program of this machine, copied to where the commands run. Raises Failure."""
 
     def untimed(self, words: Words, /) -> str:
-        """Returns why a command's time there is not its own; empty if it is."""
+        """Returns why the times of commands on this runner are not their own; empty if they are."""
 
 
 LOADED = (
@@ -117,7 +118,7 @@ EMULATED = "the guest's clock is the emulator's"
 
 
 class Here(NamedTuple):
-    """A runner on this machine. path: of the executable."""
+    """A runner on this machine. path: the executable."""
 
     path: Path
 
@@ -215,12 +216,14 @@ esac
 
 
 def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
-    """One run of a command. Its output is discarded. Raises Failure (5) if the runner ends without an answer."""
+    """Returns the crossings of one run of a command. Its output is discarded. Raises Failure (5) if the runner ends
+    without an answer."""
     return _read(runner.answer(way, [words.path, *words.words]))
 
 
 def without_loader(crossed: Crossings) -> Crossings:
-    """Returns the crossings without the signal by which each call reaches our loader, and the return from it."""
+    """Returns the crossings without the x32 loader's own: the signal by which each call reaches it, and the return from
+    it."""
     returns = sum(call.count for call in crossed.calls if call.name == "rt_sigreturn")
     events = {**crossed.events}
     if "signals" in events:
@@ -230,8 +233,8 @@ def without_loader(crossed: Crossings) -> Crossings:
 
 
 def of_process(runner: Runner, process: int, seconds: float) -> Crossings:
-    """Returns the crossings of a running process in so many seconds. Raises Failure (5), and 2 if the process does not
-    exist."""
+    """Returns the crossings of a running process in a number of seconds. Raises Failure: 5, or 2 if the process does
+    not exist."""
     return _read(runner.answer("running", [str(process), str(round(seconds * 1000))]))
 
 

@@ -25,11 +25,11 @@ FAULT_KINDS = {
     "fetch_fault": ("first instruction of a page", "load_ns", "at most"),
     "copy_fault": ("store to a shared page (copy)", "copy_ns", "at most"),
 }
-"""By kind: its name, and where the kernel does not time faults its price, and on which side of the truth that is. A
-store may clear a huge page. A load may find no file, or few neighbours to map; a shared page may have no other user
-left, and then is not copied."""
+"""Kinds of page faults: name in the bill, the calibrated price that applies if the kernel does not time faults, and
+whether that price is a lower or an upper bound. A store may clear a huge page. A load may find no file, or few
+neighbours to map. A shared page that no other process uses any more is not copied."""
 OF_32 = " (32 bit)"
-"""After the name of a call of the 32-bit ABI of the same kernel."""
+"""Suffix of the name of a call of the 32-bit ABI of the same kernel."""
 MAJOR, MINOR = "page fault from a disk", "page fault"
 CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
 """Events that the kernel accounts to runs without counting."""
@@ -100,7 +100,7 @@ def items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibrati
 
 
 def estimated(values: Sequence[float]) -> Estimate:
-    """Returns the median and its interval; for one or two values the wide interval that a single value permits."""
+    """Returns the median and its interval; for one or two values, the wide interval that a single value allows."""
     kept = [max(1.0, value) for value in values]
     return estimate(kept, range(len(kept)), Scatter(runs_sd=0.0), (min(kept) / 2, max(kept) * 2))
 

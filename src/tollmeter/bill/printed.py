@@ -129,7 +129,8 @@ def _advice(several: Sequence[Saving]) -> Iterator[str]:
 
 
 def _checked_saving(saved: Estimate, of_ns: float) -> str:
-    """Returns a sentence on the saving that interleaved runs show for the second command."""
+    """Returns a sentence on the saving that interleaved runs show for the second command. of_ns: CPU time of the
+    first."""
     ends = f"{_seconds(saved.low)} to {_seconds(saved.high)}"
     share = f"{plain(100 * saved.value / of_ns, 2)} % of the CPU time"
     if saved.low <= 0 <= saved.high:

@@ -17,17 +17,17 @@ from tollmeter.bill.items import OF_32, READS, WRITES, Bill, label
 from tollmeter.model import USUAL_PAGE_BYTES, Charge, Record
 
 _LEAST_SHARE = 0.01
-"""Of the CPU time: a smaller saving is within what two runs differ by."""
+"""Smallest reported saving, as a share of the CPU time: a smaller one is within the difference of two runs."""
 _SMALL = SIZES.index("below 4 KiB")
 _SIGNALS, _BATCH = 64, 64
 _MAPPED_AGAIN, _LOADED = 100, 10
-"""Pairs of mmap and munmap in one program, and programs that are executed, from which on it is a loop: a loader maps
-fewer, and a shell starts fewer by hand."""
+"""Fewest pairs of mmap and munmap of one program, and fewest executed programs, that are a loop: a loader maps fewer
+files, and a shell starts fewer programs by hand."""
 
 
 class Saving(Record, frozen=True):
-    """A possible saving. what: the change. before, after: crossings. ns: CPU time saved, predicted. least_ns: CPU time
-    saved if the work of the calls remains and only their boundary is removed."""
+    """A possible saving. what: the change. before, after: numbers of crossings. ns: CPU time saved, predicted.
+    least_ns: CPU time saved if the calls' work remains and only their boundary is removed."""
 
     what: str
     before: int
@@ -48,7 +48,7 @@ def savings(bill: Bill, counted: Crossings) -> tuple[Saving, ...]:
 
 
 def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
-    """Reads and writes of fewer than 4 KiB each."""
+    """Yields the saving for reads and writes of fewer than 4 KiB each."""
     small = [call for call in counted.calls if call.name in READS | WRITES and call.size <= _SMALL and call.bytes]
     of_verb = {
         verb: sum(call.bytes for call in small if call.name in names)
@@ -66,7 +66,7 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
 
 
 _SAME = {"_llseek": "lseek", "mmap2": "mmap", "clock_gettime64": "clock_gettime", "futex_time64": "futex"}
-"""Calls that the 32-bit ABI has in place of others."""
+"""Calls of the 32-bit ABI, with the name of the same call in other ABIs."""
 
 
 def _item(bill: Bill, *names: str) -> Charge | None:

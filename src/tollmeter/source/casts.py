@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts of a source tree that are wrong under another ABI: each translation unit is read by that ABI's compiler."""
+"""Finds casts of a source tree that are wrong under another ABI: that ABI's compiler reads each translation unit."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Unit(Record, frozen=True):
 
 
 class Cast(NamedTuple):
-    """A position that a compiler warns of. hits: samples of this line, or of a later one of its function, where the
-    cast pointer is used; 0 without a profile. hidden: the compiler warns of it in a changed text only."""
+    """A position that a compiler warns of. hits: samples of this line, or of a later line of its function, where the
+    cast pointer is used; 0 without a profile. hidden: the compiler warns only of the rewritten text."""
 
     file: str
     line: int
@@ -69,7 +69,7 @@ class Reader(NamedTuple):
         return _LANGUAGES[Path(self.unit.file).suffix]
 
     def diagnostics(self, options: Sequence[str], text: str | None = None) -> list[Diagnostic]:
-        """Warnings and errors of the file, or of a preprocessed text in its place."""
+        """Returns the warnings and errors of the file, or of a preprocessed text instead of it."""
         if text is None:
             source = ["-x", self.language, self.unit.file]
         else:
@@ -131,7 +131,7 @@ def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
 
 
 def _survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSurvey:
-    """Every position that a compiler warns of, each once, in the order of the files."""
+    """Returns every position that a compiler warns of, each once, in the order of the files."""
 
     def read_or_trouble(unit: Unit) -> CastSurvey:
         try:
@@ -188,7 +188,7 @@ def _is(diagnostic: Diagnostic, option: str) -> bool:
 
 _ALIGNMENT, _PACKED, _STRICT = "-Wcast-align", "-Waddress-of-packed-member", ("-Wcast-align=strict",)
 _VOID = re.compile(r"\bvoid(?=(?:\s|\bconst\b|\bvolatile\b)*\*(?!\s*\)\s*0\b))")
-"""The target of a pointer; not that of a null pointer, which is a constant only as `void *`."""
+"""The target `void` of a pointer; except of a null pointer, which is a constant only as `void *`."""
 _BYTES = r"'(?:const |volatile )*char \*'"
 _TYPE = r"'([^']+)'(?: \{aka '[^']+'\})?"
 _RESOLVED = r"'([^']+)'(?: \{aka '([^']+)'\})?"
@@ -209,7 +209,7 @@ def misaligned_casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurv
 
 def ranked_casts(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
     """Returns casts in order: the most often executed first; then those of compiler warnings before hidden ones. met:
-    by a run."""
+    source lines that a run executed."""
     counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in casts]
     return sorted(counted, key=lambda cast: (-cast.hits, cast.hidden, cast.file, cast.line))
 
@@ -245,7 +245,7 @@ def _void_casts(reader: Reader) -> list[Cast]:
 
 
 def _converted_to(diagnostic: Diagnostic) -> str | None:
-    """The type to which bytes are converted; for an argument a note names it."""
+    """Returns the type to which bytes are converted; for an argument a note names it."""
     messages = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
     return next((match[1] for form in _CONVERTED for text in messages if (match := form.search(text))), None)
 
@@ -288,7 +288,8 @@ _TO_32_BITS = re.compile(
     r"(?<![\w)])(?<!sizeof )\(\s*(?:const\s+)?(?:(?:un)?signed(?:\s+int)?|int|u?int32_t)\s*\)"
     r"(?=\s*[a-z_*&(])(?!\s*sizeof\b)"
 )
-"""Not of a constant: a digit, or a name in capitals, which is an enumerator once macros are replaced."""
+"""A cast to 32 bits; except of a constant, which is a digit, or a name in capitals: an enumerator once macros are
+replaced."""
 _WIDER = "cast of an integer that is wider than the type"
 
 
@@ -418,7 +419,7 @@ _QUOTED_TYPE = re.compile(_RESOLVED)
 
 
 def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
-    """Casts of `&name` to a pointer to a type whose width differs from the name's."""
+    """Yields casts of `&name` to a pointer to a type whose width differs from the name's."""
     changed = rewritten(reader.preprocessed(), lambda line: _POINTER_CAST.sub("", line))
     for entry in reader.diagnostics((), changed):
         if not _is(entry, _INCOMPATIBLE):
@@ -498,7 +499,8 @@ def _is_of_one_width(reader: Reader, entry: Diagnostic) -> bool:
 
 
 def _new(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Reports of the second list that the first one does not have, with a place; the last one of each."""
+    """Returns the reports of the second list that are not in the first one and have a position; of each, the last
+    one."""
 
     def key(diagnostic: Diagnostic) -> tuple[object, ...]:
         return *_place(diagnostic), str(diagnostic.get("option", ""))

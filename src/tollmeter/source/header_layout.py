@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a C header's own types, from the DWARF that each ABI's compiler writes of it."""
+"""Reads the layout of a C header's own types from DWARF, which each ABI's compiler writes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def including(header: Path) -> str:
 
 
 def read_types(path: Path) -> dict[str, dict[str, str]]:
-    """The facts of each named type of an object file by the type's name; a field's facts are its offset and, in
-    parentheses, its size, in bytes; for a bit-field byte:bit and its bits."""
+    """Returns the facts of each named type of an object file, by the type's name. The facts of a field are its offset
+    and, in parentheses, its size in bytes; those of a bit-field are byte:bit and its bits."""
     with path.open("rb") as file:
         units = list(ELFFile(file).get_dwarf_info().iter_CUs())
         return {name: dict(_facts(name, _bare(die))) for unit in units for name, die in _types(unit)}
@@ -35,8 +35,8 @@ def types_named(types: Collection[str], kind: str) -> list[str]:
 
 
 def declared_in(path: Path, header: Path) -> set[str]:
-    """The names of the types that the header itself declares, without those of included headers; for a type with two
-    names the structure's own."""
+    """Returns the names of the types that the header itself declares, without those of included headers; of a type with
+    two names, the structure's own."""
     with path.open("rb") as file:
         return {
             name
@@ -47,7 +47,7 @@ def declared_in(path: Path, header: Path) -> set[str]:
 
 
 def _types(unit: CompileUnit) -> Iterator[tuple[str, DIE]]:
-    """Each type that has a name and a size, with that name."""
+    """Yields each type that has a name and a size, with its name."""
     for die in unit.get_top_DIE().iter_children():
         if str(die.tag) in _NAMED and "DW_AT_name" in die.attributes and "DW_AT_declaration" not in die.attributes:
             yield f"{_NAMED[str(die.tag)]}{_text(die)}", die
@@ -117,7 +117,7 @@ def _text(die: DIE) -> str:
 
 
 def _file_of(unit: CompileUnit, die: DIE) -> str:
-    """The name, without its folder, of the file that declares a type."""
+    """Returns the name, without its folder, of the file that declares a type."""
     program = unit.dwarfinfo.line_program_for_CU(unit)
     number = die.attributes.get("DW_AT_decl_file")
     if program is None or number is None:

@@ -60,7 +60,7 @@ def read_layout(path: Path) -> dict[str, str]:
 
 
 def layout_table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
-    """The facts of several ABIs side by side, in the order of the first."""
+    """Returns the facts of several ABIs side by side, in the order of the first."""
     facts = []
     for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
         values = tuple(layout.get(name, "") for layout in layouts.values())
@@ -78,7 +78,8 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 
 def double_order(raw: str) -> str:
-    """The byte order of 1.0: little, big, or mixed, as ARM's old accelerator had (high word first)."""
+    """Returns the byte order of 1.0: little, big, or mixed, as in ARM's old floating-point accelerator (high word
+    first)."""
     names = {"000000000000f03f": "little", "3ff0000000000000": "big", "0000f03f00000000": "mixed"}
     return names.get(raw, "unknown")
 

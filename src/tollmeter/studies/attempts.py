@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's listing: loops a second, attempt by attempt, each with the control loop and the width loop before and after
-it.
+"""A study's listing: loops a second of each attempt, with the control loop and the width loop before and after it.
 
 An attempt ran in another state of the machine if its control loop differs, or if the width loop shows that the sibling
 hyperthread was busy: dependent additions do not slow down then, and other code does. Within 3 % of the usual rate an
 attempt is valid, up to 10 % suspect. Above, or beside a busy sibling, it was measured again; if that did not help, it
-is shown with its mark. The time of one loop is that of its row, from all visits."""
+is printed with its mark. The time of one loop is that of its row, from all visits."""
 
 from __future__ import annotations
 
@@ -110,7 +109,7 @@ def _widths(sample: Sample) -> list[float]:
 
 
 def _tried(samples: _Timed, usual: _Usual) -> list[Attempt]:
-    """Returns attempts over both batches of a sample: the time that a batch pays once is negligible in a
+    """Returns one attempt for each sample, over both of its batches: the time that a batch pays once is negligible in a
     millisecond."""
     attempts = []
     for sample, operations in samples:
@@ -123,7 +122,7 @@ def _tried(samples: _Timed, usual: _Usual) -> list[Attempt]:
 
 
 def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
-    """Points of the listing with one deviating attempt of five, and no further attempt to replace it."""
+    """Returns the points of the listing with one deviating attempt of five, and no further attempt to replace it."""
 
     def is_of(wanted: RowOf, point: Point) -> bool:
         meanings = {metric.means for metric in probes[point.probe].metrics}
@@ -170,13 +169,13 @@ def state_of(control_hz: float, usual_hz: float) -> State:
 
 
 def control_around(sample: Sample) -> float:
-    """The mean of the two control-loop readings directly before and after a sample."""
+    """Returns the mean of the two control-loop readings directly before and after a sample."""
     seen = [hz for hz in (sample.witness.control_before_hz, sample.witness.control_hz) if hz]
     return sum(seen) / len(seen) if seen else 0.0
 
 
 def outcomes_of(results: Results, row: Row) -> list[Outcome]:
-    """The visits of a row."""
+    """Returns the visits of a row."""
     return [
         outcome
         for outcome in results.outcomes
@@ -187,8 +186,8 @@ def outcomes_of(results: Results, row: Row) -> list[Outcome]:
 
 
 def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
-    """The first sample of each visit, then the second of each, so that attempts are far apart. With operations per
-    iteration."""
+    """Returns the first sample of each visit, then the second of each, so that attempts are far apart; with the
+    operations of an iteration."""
     visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]

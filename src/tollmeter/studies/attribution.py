@@ -31,26 +31,27 @@ from tollmeter.numbers.readings import NS_PER_SECOND
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
 _DRAWS = 20
-"""Of the times of a program, for the interval of each part."""
+"""Number of draws of a program's times, from which the interval of each part is estimated."""
 _LEVEL_LOSES = 0.05
 LARGEST = 3
-"""So many differences of a study are taken apart."""
+"""Number of a study's differences that are attributed."""
 _OFF, _APART = 0.01, 0.1
-"""What a time is off by, and what an instruction takes more or less at another size: parts of itself."""
+"""Relative error of a time, and relative difference of an instruction's time between sizes."""
 UNCOUNTED = (
     "its instructions were not counted under both ABIs; an emulator counts them in a run with "
     "--target local,qemu-user, and of x32 --target local,guest"
 )
 Parameters = tuple[tuple[str, Value], ...]
 Apart = Sequence[tuple[float, float, float]]
-"""Bytes until a line comes again, with the loads of one operation that are foreseen, and the others."""
+"""Stack distances of one operation's loads: bytes until a line is used again, number of loads that a prefetcher
+predicts, and number of other loads."""
 Waits = tuple[float, float]
-"""ns of an operation: what is foreseen, and all else."""
+"""Waits of one operation in ns: of loads that a prefetcher predicts, and of other loads."""
 
 
 class AttributedPart(Record, frozen=True):
-    """A part of a difference. ns: saving of the second ABI by this part, negative if it costs more; None if unknown.
-    reason: why. within_ns: half of its 95 % interval, by the intervals of the times alone."""
+    """One part of a difference. ns: time that the second ABI saves in this part, negative if it costs more; None if
+    unknown. reason: why it is unknown. within_ns: half of its 95 % interval, by the intervals of the times alone."""
 
     name: PartName
     ns: float | None
@@ -59,9 +60,9 @@ class AttributedPart(Record, frozen=True):
 
 
 class Attribution(Record, frozen=True):
-    """One program under two ABIs. memory: the second's resident peak over the first's. levels: caches that hold more of
-    it under the second ABI. target: on which it was timed. second_ns: None if not timed by its own clock: parts then
-    follow from counts. thin: a time has too few visits."""
+    """The attributed difference of one program under two ABIs. memory: the second ABI's resident peak over the first's.
+    levels: caches that serve a larger share of it under the second ABI. target: on which it was timed. second_ns: None
+    if not timed by its own clock; parts then follow from counts. thin: a time has too few visits."""
 
     probe: str
     parameters: dict[str, Value]
@@ -90,7 +91,7 @@ class Attribution(Record, frozen=True):
 
 
 class Need(NamedTuple):
-    """The need of one operation under one ABI; None: not measured. apart: stack distances of its loads. thin: its time
+    """The needs of one operation under one ABI; None: not measured. apart: stack distances of its loads. thin: its time
     has too few visits. within_ns: half of its time's interval."""
 
     time_ns: float | None
@@ -104,7 +105,7 @@ class Need(NamedTuple):
 
 
 Sizes = Mapping[Parameters, Sequence[Need]]
-"""What each size of one program takes, under one ABI or more."""
+"""Needs of one program by size, under one ABI or more."""
 
 
 def attributed(results: Results, first: str, second: str) -> tuple[Attribution, ...]:
@@ -204,10 +205,11 @@ def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
 
 
 def _need(results: Results, timed: Row, kind: Clock) -> Need:
-    """Returns the need. footprint: bytes that the probe reports to read, else all resident bytes."""
+    """Returns the needs of one operation. The footprint is the bytes that the probe reports to read, else all resident
+    bytes."""
 
     def beside(means: str) -> float | None:
-        """The row of that meaning that was measured with this one."""
+        """Returns the value of the row with this meaning that was measured together with the timed row."""
         rows = with_meaning(results.index.rows, results.probes, means)
         return next((row.median for row in rows if _point(row) == _point(timed)
                      and (row.target, row.clock) == (timed.target, timed.clock)), None)  # fmt: skip
@@ -227,7 +229,7 @@ def _need(results: Results, timed: Row, kind: Clock) -> Need:
 
 
 def _count(results: Results, timed: Row, kind: Clock) -> float | None:
-    """Instructions of one operation, of the probe's first metric, on any target that counted them."""
+    """Returns the instructions of one operation of the probe's first metric, on any target that counted them."""
     first = results.probes[timed.probe].metrics[0].name
     rows = (row for row in results.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
     return next((row.median for row in rows if _point(row) == _point(timed)), None)
@@ -238,7 +240,7 @@ def _point(row: Row | Distances) -> tuple[str, str, dict[str, Value]]:
 
 
 def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
-    """Returns the point's need in the counting guest, with the time of the machine itself; None without one."""
+    """Returns the needs of the point in the counting guest, with the time of the machine itself; None without one."""
     here = msgspec.structs.replace(timed, abi=abi)
     for row in with_meaning(results.index.rows, results.probes, "resident-peak"):
         if row.clock == "virtual" and _point(row) == _point(here):
@@ -247,8 +249,9 @@ def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
 
 
 def _alike(one: Need, other: Need) -> tuple[Need, Need]:
-    """Returns comparable needs. If the loads of only one ABI were recorded, the other ABI's distances are scaled by the
-    size of its walk, since the objects between two loads of a line are the same in both."""
+    """Returns the needs of both ABIs in comparable form. If the loads of only one ABI were recorded, its distances,
+    scaled by the size of the walk, also serve the other ABI, since the objects between two loads of a line are the same
+    in both."""
     if one.apart and not other.apart and one.footprint and other.footprint:
         by = one.footprint / other.footprint
         other = other._replace(apart=[(size / by, foreseen, others) for size, foreseen, others in one.apart])
@@ -256,7 +259,7 @@ def _alike(one: Need, other: Need) -> tuple[Need, Need]:
 
 
 def _draws(sizes: Sizes) -> list[Sizes]:
-    """Yields the sizes unchanged, and then with each time drawn anew from its interval."""
+    """Returns the sizes unchanged, followed by copies in which each time is drawn from its interval."""
     random = np.random.default_rng(0)
 
     def drawn(need: Need) -> Need:
@@ -270,8 +273,8 @@ def _draws(sizes: Sizes) -> list[Sizes]:
 
 
 class Fit(NamedTuple):
-    """A fit. each_ns: time of an instruction that waits for no memory. shown: for each kind of waiting, the share that
-    other work does not hide."""
+    """A fit of one size. each_ns: time of an instruction that waits for no memory. shown: for each kind of waiting, the
+    share that other work does not hide."""
 
     each_ns: float
     shown: Waits
@@ -308,7 +311,7 @@ def _is_counted(need: Need) -> bool:
 def _parts(
     one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]
 ) -> tuple[AttributedPart, ...]:
-    """Returns the parts. fit: or the reason why it is unknown."""
+    """Returns the parts of a difference. fit: or the reason why it is unknown."""
     instructions = AttributedPart(name="instructions", ns=None, reason=str(fit))
     caches = AttributedPart(name="caches", ns=None, reason=str(fit))
     if isinstance(fit, Fit):
@@ -374,7 +377,8 @@ class PriceCurve(NamedTuple):
     ns: Sequence[float]
 
     def beyond_nearest(self, size: float) -> float:
-        """Returns the time in excess of a load at the shortest distance, which is part of any loading instruction."""
+        """Returns the time of a load less that of a load at the shortest distance, which is part of every loading
+        instruction."""
         return max(0.0, float(np.interp(np.log(size), np.log(self.sizes), self.ns)) - self.ns[0])
 
 
@@ -400,7 +404,7 @@ class Prices(NamedTuple):
 
 
 def prices_of(results: Results) -> Prices:
-    """Prices of the machine's main ABI and small pages, the default of programs."""
+    """Returns the prices of the machine's main ABI and small pages, the default of programs."""
     rows = [row for row in results.index.rows if row.clock == "hardware"]
     main = main_abi(rows, results.index.machine.architecture)
     rows = [row for row in rows if row.abi == main and row.target == HERE]

@@ -59,7 +59,7 @@ class Even:
 
 
 def pairs(results: Results, suite: Suite) -> list[AbiPair]:
-    """One for each place that has both."""
+    """Returns the pairs of profiles, one for each target that has both."""
     asked = suite.beside
     if asked is None:
         return []
@@ -95,7 +95,8 @@ def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
 
 
 def ranked_options(results: Results, suite: Suite) -> list[Ranked]:
-    """One for each place where the first option and another have a number, this machine's own ABI first."""
+    """Returns the ranking of each target on which the first option and another have a number, this machine's own ABI
+    first."""
     if not suite.option:
         return []
     own = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
@@ -114,7 +115,7 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
 
 
 def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
-    """Returns how many times as good a row is as the first, for times and for rates."""
+    """Returns how many times as good a row is as the base row, for times and for rates."""
     return ratio_of_rows(results, base, row) if row.better == "more" else ratio_of_rows(results, row, base)
 
 
@@ -127,7 +128,7 @@ def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:
 
 
 _CLOCKS = ("hardware", VIRTUAL)
-"""A user-mode emulator's count lacks the kernel's share, which is most of a trap."""
+"""Clocks of break-evens. A user-mode emulator's count lacks the kernel's share, which is most of a trap."""
 
 
 def break_evens(results: Results, suite: Suite) -> Iterator[Even]:

@@ -29,7 +29,7 @@ from tollmeter.studies.matching_rows import (
 )
 
 TURNS, CONTROL_LOOP = "turns", "control-loop"
-"""A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
+"""Unit of a time in turns of the control loop of the same machine and build, which can be compared between machines."""
 
 NO_TURNS = "The control loop was not timed where this was."
 
@@ -106,7 +106,7 @@ def _value(estimate: Estimate) -> float:
 
 
 def _ordered(results: Results, claim: Published) -> Measured:
-    """Each row over the previous one, of one target and clock."""
+    """Returns the ratio of each row to the previous one, of one target and clock."""
     several = [picked(results, wanted, claim.about) for wanted in claim.order]
     for wanted, rows in zip(claim.order, several, strict=True):
         if not rows:
@@ -154,7 +154,7 @@ def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
 
 
 def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
-    """The first fall of a rate; for a fall that is not its cache's, a refutation."""
+    """Returns the first fall of a rate; for a fall that the cache does not cause, a refutation."""
     rates = {(row.probe, row.metric, row.abi, row.target) for row in _of_one_place(picked(results, wanted))}
     for lengths in results.index.lengths:
         rate = lengths.probe, lengths.metric, lengths.abi, lengths.target
@@ -183,7 +183,7 @@ def in_turns(results: Results, row: Row) -> Estimate | None:
 
 
 def _turns(results: Results, row: Row) -> RatioOfRows | None:
-    """The ratio of the row to the loop's period, with the ends of its rate exchanged, in each state."""
+    """Returns the ratio of the row to the control loop's period, which is the inverse of its rate, in each state."""
 
     def inverse(rate: Row | State) -> dict[str, float | None]:
         median, low, high = (1e9 / end if end else None for end in (rate.median, rate.high, rate.low))
@@ -216,7 +216,8 @@ def _why(results: Results, claim: Published, wanted: RowOf) -> str:
 
 
 def timed_by(results: Results, number: Measured) -> str:
-    """Returns that a time was made by an emulator. A guest kernel's counts of memory and faults are unaffected."""
+    """Returns a sentence that names the emulator that made a time; empty without one. A guest kernel's counts of memory
+    and faults are unaffected."""
     if number.of is None or number.of.clock != VIRTUAL:
         return ""
     if number.of.unit in (*KERNEL_COUNTS, "count"):
@@ -225,8 +226,8 @@ def timed_by(results: Results, number: Measured) -> str:
 
 
 def _twin(row: Row, others: Sequence[Row]) -> Row | None:
-    """Returns the row of its clock, target and unit at equal parameters, or the only one there; None if either has no
-    number."""
+    """Returns the row of another list with equal clock, target, unit and parameters, or its only row on that target;
+    None if either has no number."""
     place = row.target, row.clock, row.unit
     comparable = [other for other in others if (other.target, other.clock, other.unit) == place]
     alone = comparable[0] if len(comparable) == 1 else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a run that a study's figure is about, and why there is none."""
+"""Selects the rows of a run that a study's figure is about, or the reason that there is none."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tollmeter.numbers.stats import Estimate
 COUNTED, VIRTUAL = "instructions", "virtual"
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
-"""Clocks that do not apply to what a claim is about; of the others, neither of an emulator's."""
+"""Clocks that do not apply to the subject of a claim, by subject; for all other subjects, both clocks of emulators."""
 
 
 def picked(results: Results, wanted: RowOf | None, about: str = "") -> list[Row]:
-    """Rows with a number that match all requested fields; the ABI `native` is the machine's own. A study states times.
-    A count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the
-    study accepts it. An emulator measures neither a cache nor the time of one machine."""
+    """Returns the rows with a number that match all requested fields; the ABI `native` is the machine's own.
+
+    A study states times. A count of the program's instructions lacks the kernel's and the memory's share, so it is used
+    only if the study accepts it. An emulator measures neither a cache nor the time of one machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     rows = matching(results, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
@@ -56,8 +57,8 @@ def matching(results: Results, wanted: RowOf) -> list[Row]:
 
 
 def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
-    """Returns rows or gaps. A gap at one length or size applies to other lengths and sizes; another choice is
-    independent of it."""
+    """Returns the matching rows. If there are none, returns unsupported rows with the same choices: a gap at one length
+    or size applies to all lengths and sizes, but a gap of one choice does not apply to another."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
     return matching(results, wanted) or [row for row in matching(results, anywhere) if row.status == "unsupported"]
@@ -92,7 +93,7 @@ def with_mend(reason: str, results: Results) -> str:
 # ---- guest exits ----------------------------------------------------------------------------------------------------
 
 OWN_EXITS = 0.5
-"""A turn: below it, a guest's entries are the hardware's own."""
+"""Guest exits of a turn, up to which a guest's entries are those of the hardware."""
 HOSTED = "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
@@ -148,7 +149,7 @@ def _are_alike(
 
 
 def at(figure: StudyFigure, row: Row) -> float:
-    """The position of a row on the axis; 0 for none, 1 if the figure has no axis."""
+    """Returns the position of a row on the axis; 0 without a position, 1 if the figure has no axis."""
     place = row.parameters.get(figure.axis) if figure.axis else 1
     return place if isinstance(place, int) else 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Needs of a study's programs under another ABI, relative to the main one, and a sentence on whether that ABI is an
+"""The needs of a study's programs under another ABI, relative to the main one, and a sentence on whether that ABI is an
 advantage here."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Measure = Literal["memory", "asked", "time", "instructions", "counted"]
 
 
 class _Rows(NamedTuple):
-    """A selection of rows. means: of the metric; empty for the probe's first metric, which is its work without its
-    set-up."""
+    """A selection of rows. means: meaning of the metric; empty for the probe's first metric, which is its work without
+    its set-up."""
 
     means: str
     clocks: Sequence[str]
@@ -44,15 +44,16 @@ _ROWS: dict[Measure, _Rows] = {
 }
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 _FLOOR = 0.005
-"""Half a percent rounds to nothing: it is neither saved nor lost."""
+"""Smallest share that counts as a saving or a cost: half a percent rounds to nothing."""
 MULTIPLE = 5
-"""From this share on a change is printed as a multiple: +30066 % is unreadable."""
+"""Ratio from which a change is printed as a multiple: +30066 % is unreadable."""
 EMULATED = "It ran under an emulator, whose time is not the target's."
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget decides."
 
 
 def relatives(results: Results) -> tuple[Relative, ...]:
-    """Programs in the suite's order, memory first; none for a suite without programs. The suite's own ABI is first."""
+    """Returns the programs in the suite's order, memory first; empty for a suite without programs. The suite's own ABI
+    is first."""
     suite, rows = results.suite, results.index.rows
     main = main_abi(rows, results.index.machine.architecture)
     if suite is None or main is None:
@@ -129,7 +130,7 @@ def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[
 
 
 def published_ratio(relative: Relative) -> float | None:
-    """Its published change in per cent as a ratio; None if the study gives none."""
+    """Returns the published change in per cent as a ratio; None if the study gives none."""
     match = _PER_CENT.search(relative.published)
     return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
@@ -197,7 +198,7 @@ def _names(several: Sequence[Relative]) -> str:
 
 
 def _saved(several: Sequence[Relative], of: str) -> str:
-    """The highest and the lowest saving, by program."""
+    """Returns the highest and the lowest saving, with the programs' names."""
     ranked = sorted(several, key=lambda relative: relative.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:

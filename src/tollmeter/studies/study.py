@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's claim as a predicate: a relation, a value and a tolerance. It holds where a whole interval satisfies it,
-and fails where no part of the interval does. For a published effect, an interval completely outside may show an
-effect of equal sign and another size. Between two verdicts it is inconclusive, so that noise does not change a
-verdict."""
+"""Judges a study's claim: a relation, a value and a tolerance. The claim holds if a whole interval satisfies it, and
+fails if no part of the interval does. For a published effect, an interval completely outside may show an effect of
+equal sign and another size. In all other cases the verdict is inconclusive, so that noise does not change a verdict."""
 
 from __future__ import annotations
 
@@ -36,14 +35,14 @@ from tollmeter.studies.matching_rows import HOSTED
 from tollmeter.studies.relatives import gains, relatives
 
 TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, "crossing": 0.25}
-"""Where the claim has none of its own. about, crossing: a share of the value, as a factor either way; change: a share
-of the change; same: either way."""
+"""Default tolerances of claims. about, crossing: share of the value, as a factor either way; change: share of the
+change; same: either way."""
 MORE = 1 + PRECISION
-"""From which a ratio is more than 1: within this two numbers are the same everywhere else (judgement/compare.py)."""
+"""Smallest ratio that counts as more than 1: within it two numbers are the same elsewhere (judgement/compare.py)."""
 _LEAST_SHARE = 0.25
-"""Of the published difference from 1: less is not the same effect (1.03 is no doubling)."""
+"""Smallest share of the published difference from 1 that is the same effect: 1.03 is no doubling."""
 _SCALED = ("about", "change")
-"""Relations that state how large an effect is, so that a smaller or larger one can be judged."""
+"""Relations that state the size of an effect, so that a smaller or larger effect can be judged."""
 
 
 class JudgedClaim(NamedTuple):
@@ -56,8 +55,8 @@ class JudgedClaim(NamedTuple):
 
 
 def relation_of(claim: Published) -> Relation:
-    """The claim's own relation; for a claim with only a number, that the number is about right, or that a ratio
-    is 1."""
+    """Returns the claim's own relation. A claim with only a number means that the number is about right, or that a
+    ratio is 1."""
     if claim.relation or claim.value is None:
         return claim.relation
     return "same" if claim.unit == "ratio" and claim.value == 1 else "about"
@@ -121,8 +120,8 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Ju
 
 
 _ROOM = 2.0
-"""Times the half-width of an interval that decides a claim before the run ends. To look again after each visit, and to
-stop where a verdict is seen, makes wrong ones of 95 % intervals; four standard errors leave one in ten thousand."""
+"""Factor on the half-width of an interval that decides a claim before the run ends. Testing a 95 % interval after each
+visit and stopping at a verdict makes wrong verdicts; four standard errors leave one in ten thousand."""
 
 
 def is_decided(claims: Sequence[Published], point: Point, against: Point, ratios: Sequence[Opposed]) -> bool:
@@ -161,7 +160,7 @@ FREE = "There an exception itself is free: only the instructions of its handler'
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 _STRICT_ABIS = ("mips", "sparc")
 _UNTIMED = (*KERNEL_COUNTS, "count")
-"""Units of what a kernel counts: an emulated CPU does not change it."""
+"""Units of values that the kernel counts, which an emulated CPU does not change."""
 
 
 class Answered(NamedTuple):
