@@ -20,10 +20,10 @@ from tollmeter.root import typed
 
 _MOST_BYTES = 1 << 20
 _MOST_SHOWN = 6
-"""Of a suite's file."""
+"""Highest number of names from a suite's file in a message."""
 _VALUED = ("about", "change", "at least", "at most")
 _COMMANDS = ("build", "start", "verify")
-"""Of a workload there."""
+"""Keys of a workload whose values are commands."""
 
 
 class Executable(Record, frozen=True):
@@ -57,7 +57,7 @@ class Catalog(Record, frozen=True):
         return dict(sorted(by_name.items()))
 
     def first_abi(self, probe: str) -> str | None:
-        """The machine's own ABI."""
+        """Returns the machine's own ABI."""
         return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
 
 
@@ -83,8 +83,8 @@ def load_catalog(build: Path, machine: str, abis: Collection[str] | None = None)
 
 
 def _executables(manifest: Path) -> list[Executable]:
-    """The executables of one ABI whose description the build could read, which shows that they run. Their target is the
-    one on which they were described, `local` for this machine."""
+    """Returns the executables of one ABI whose description the build could read, which shows that they run. Their
+    target is the one on which they were described, `local` for this machine."""
     folder = manifest.parent
     chosen = folder.with_name(f"{folder.name}.target")
     is_local = not chosen.is_file()
@@ -119,7 +119,8 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
 # ---- the index ----------------------------------------------------------------------------------------------------
 
 INDEX = "probes/index.jsonl"
-"""What every probe says of itself, a line each: it answers before anything is built. `make index` renews it."""
+"""File with the description of every probe, one in each line, which can be read before a build. `make index` writes
+it."""
 
 
 def indexed(root: Path) -> dict[str, Probe]:
@@ -135,8 +136,8 @@ def indexed(root: Path) -> dict[str, Probe]:
 
 
 class BuiltProbes(NamedTuple):
-    """The results of earlier builds. abis: ABIs with a built probe, by the probe's name. left_out: why a probe was left
-    out of a build, by its name."""
+    """The results of earlier builds. abis: the ABIs for which a probe is built, by its name. left_out: why a probe was
+    left out of a build, by its name."""
 
     abis: dict[str, list[str]]
     left_out: dict[str, str]
@@ -251,8 +252,8 @@ def check_known(kind: str, name: str, known: Collection[str], place: str = "") -
 
 
 def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place: str = "") -> Failure:
-    """One line for a name that does not exist, with the nearest names that do; if none is near, advice or the first
-    ones. place: the searched set, as in `of kernel.loop`."""
+    """Returns a failure of one line for an unknown name, with the nearest known names. If none is near, it gives advice
+    or the first names. place: the searched set, as in `of kernel.loop`."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
     # `arm` means one of arm-soft and arm-hard, and all of them are as near.

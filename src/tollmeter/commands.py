@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only file that starts processes. Every call names the origin of its command's words, which is never a run's
-folder: that is data, and may come from anybody."""
+"""Starts all processes: no other file does. Every call names the origin of its command's words, which is never a run's
+folder: its content is data, and may be untrusted."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = [
 ]  # fmt: skip
 
 Origin = Literal["checkout", "typed", "file"]
-"""Tollmeter itself, what it built included; the command line of this process; a file of the user's, such as an ABI, a
-suite or compile_commands.json, which is trusted before it is read (files.py)."""
+"""Origin of a command's words: Tollmeter itself, including its builds; the command line of this process; or a file of
+the user, such as an ABI, a suite or compile_commands.json, which is trusted before it is read (files.py)."""
 _OF_A_RUN = "journal.jsonl"
 Word = str | os.PathLike[str]
 

@@ -59,7 +59,7 @@ def may_install() -> bool:
 
 
 def bring(root: Path, extra: Extra) -> None:
-    """Installs it where it is missing. root: where the lock files are. Raises Failure (5)."""
+    """Installs a package if it is missing. root: folder of the lock files. Raises Failure (5)."""
     if is_installed(extra):
         return
     if not may_install():
@@ -69,7 +69,8 @@ def bring(root: Path, extra: Extra) -> None:
 
 
 def install_extra(root: Path, extra: Extra) -> None:
-    """Moves a whole package into place: one that pip leaves half installed could be imported. Raises Failure (5)."""
+    """Installs a package completely or not at all: one that pip leaves half installed could be imported. Raises Failure
+    (5)."""
     site = Path(sysconfig.get_path("platlib"))
     try:
         with tempfile.TemporaryDirectory(dir=site) as scratch:
@@ -124,7 +125,7 @@ def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
 
 
 def _is_script_kept() -> bool:
-    """Returns whether the script is stored, also without a lock file by which to fetch it."""
+    """Returns whether the chart script is stored. It may be stored without a lock file by which to fetch it."""
     try:
         return chart_script(ROOT / "build").is_file()
     except FileNotFoundError:
@@ -132,7 +133,7 @@ def _is_script_kept() -> bool:
 
 
 def version(root: Path, extra: Extra) -> str:
-    """The first version in the lock file, whether installed or not."""
+    """Returns the first version in the lock file, whether installed or not."""
     pin = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
     return pin[1] if pin else "of no version"
 
@@ -145,7 +146,8 @@ _LINES = {
     "apk": "apk add",
     "pacman": "pacman -S --needed",
 }
-"""By the program that identifies the distribution. The lists of a fresh Debian are empty: they are read first."""
+"""Command that installs packages, by the program that identifies the distribution. The package lists of a fresh Debian
+are empty, so they are updated first."""
 
 _NAMES: dict[str, tuple[str, str, str]] = {
     "make": ("make", "make", "make"),
@@ -160,7 +162,8 @@ _NAMES: dict[str, tuple[str, str, str]] = {
     "qemu-system-x86": ("qemu-system-x86", "qemu-system-x86_64", "qemu-system-x86"),
     "qemu-user": ("qemu-user", "", "qemu-user"),
 }
-"""Debian's name, less its version: what dnf, apk and pacman call that, empty where there is no one such package."""
+"""Names of a Debian package, without its version, for dnf, apk and pacman; empty if they have no single such
+package."""
 _NAMELESS = ("", "", "")
 
 

@@ -72,8 +72,8 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Writes the file whole or not at all, under an unpredictable name until then. content: bytes or their pieces.
-    Replaces a link, not its target. Raises OSError, also in place of a device or a pipe."""
+    """Writes the file completely or not at all, under an unpredictable name until then. content: bytes or their pieces.
+    Replaces a link, not its target. Raises OSError, also if the path is a device or a pipe."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EEXIST, "something that is not a file is in its place", str(path))
@@ -89,8 +89,8 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def own_folder(folder: Path, below: str = "") -> Path:
-    """Makes folders below one that the person named, and returns the last. Raises OSError if one of them is a link:
-    a folder from elsewhere may hold one that leads out of it."""
+    """Creates folders below one that the user named, and returns the last. Raises OSError if one of them is a link: a
+    folder from elsewhere may contain a link that leads out of it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, below.split("/")):
         folder /= name
@@ -109,7 +109,7 @@ def plain_name(text: str) -> str:
 # ---- archives --------------------------------------------------------------------------------------------------------
 
 _DICTIONARY_BYTES = 16 << 20
-"""The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
+"""Memory for unpacking: the executables of an ABI resemble each other, and several of them fit into the dictionary."""
 
 
 def tar_of(files: Mapping[str, bytes]) -> bytes:

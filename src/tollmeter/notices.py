@@ -109,7 +109,7 @@ _is_counting = [False]
 
 @contextlib.contextmanager
 def once() -> Iterator[None]:
-    """Counts the time inside, of nested ones the outermost alone. In the main thread."""
+    """Counts the time inside as one-off work; of nested blocks, only the outermost. For the main thread only."""
     if _is_counting[0]:
         yield
         return

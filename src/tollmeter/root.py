@@ -13,14 +13,14 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _SHIPPED = _PACKAGE / "_sources"
-"""The place in the wheel to which pyproject.toml maps the folders beside src/ of the checkout."""
+"""Folder in the wheel to which pyproject.toml maps the folders beside src/ of the checkout."""
 
 IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter, below the XDG variable's folder or at_home. A substitute if it cannot be
-    written, as in many containers."""
+    """Returns the user's folder for Tollmeter, below the XDG variable's folder or at_home. If it cannot be written, as
+    in many containers, returns a substitute."""
     if named := os.environ.get(variable):
         return Path(named) / "tollmeter"
     home = Path.home()
@@ -30,7 +30,8 @@ def user_folder(variable: str, at_home: str) -> Path:
 
 
 def have_home() -> None:
-    """Gives a user id without HOME and without an entry in /etc/passwd a HOME: libraries need one when imported."""
+    """Sets HOME for a user id that has neither HOME nor an entry in /etc/passwd: libraries need it when they are
+    imported."""
     try:
         Path.home()
     except RuntimeError:
@@ -56,7 +57,7 @@ def may_write(folder: Path) -> bool:
 
 
 def _linked() -> Path:
-    """The folder of links for this installation; it is created if it does not exist."""
+    """Returns the folder of links for this installation, created if it does not exist."""
     root = user_folder("XDG_CACHE_HOME", ".cache") / f"{zlib.crc32(str(_SHIPPED).encode()):08x}"
     root.mkdir(parents=True, exist_ok=True)
     for source in _SHIPPED.iterdir():
@@ -68,11 +69,11 @@ def _linked() -> Path:
 have_home()
 
 COMMAND = os.environ.get("TOLL_COMMAND", "./toll") if IS_CHECKOUT else "toll"
-"""What a person types here, as ./toll was started: a checkout puts nothing on the PATH."""
+"""The command as the user types it, which ./toll passes on: a checkout adds nothing to PATH."""
 
 
 def typed(*words: str) -> str:
-    """A command of Tollmeter, quoted for a shell."""
+    """Returns a command of Tollmeter, quoted for a shell."""
     return shlex.join([COMMAND, *words])
 
 

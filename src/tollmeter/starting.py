@@ -46,12 +46,13 @@ def open_descriptors() -> None:
 
 _UNNAMEABLE = "TOLL_UNNAMEABLE"
 _LAUNCHED, _MOST_LAUNCHING_S = "TOLL_BEGAN", 5.0
-"""What the launcher says of when it began; and what it takes beside twelve busy programs, three times over."""
+"""Environment variable in which the launcher passes its start time; and the longest time that it takes: three times
+that beside twelve busy programs."""
 
 
 def restore_environment() -> None:
-    """Restores environment variables whose names a shell cannot have, such as functions that bash exports: the shell
-    that reads ./toll drops them, and passes them on in one variable, one line each, with \\1 for a line end."""
+    """Restores environment variables whose names a shell cannot have, such as functions that bash exports. The shell
+    that reads ./toll drops them, and passes them on in one variable: one in each line, with \1 for a line end."""
     for line in os.environ.pop(_UNNAMEABLE, "").splitlines():
         name, _, value = line.partition("=")
         os.environ[name] = value.replace("\1", "\n")
@@ -65,8 +66,8 @@ def forget_output() -> None:
 
 
 class _Forgiving(io.FileIO):
-    """A stream whose write errors, of a closed terminal or a full disk, lose sentences and never interrupt the
-    command."""
+    """A stream that ignores write errors of a closed terminal or a full disk: they lose sentences, but never interrupt
+    the command."""
 
     def write(self, data: object) -> int:
         with contextlib.suppress(OSError):
@@ -117,8 +118,8 @@ def _of_kernel(name: str) -> str:
 
 @contextlib.contextmanager
 def realtime_priority(wanted: bool) -> Iterator[None]:
-    """Gives this process the least real-time priority, where the system permits it and bounds it. The processes that it
-    starts keep the usual priority."""
+    """Gives this process the lowest real-time priority while entered, if the system permits and limits it. Processes
+    that it starts keep the usual priority."""
     policy, parameter = os.SCHED_OTHER, os.sched_param(0)
     with contextlib.suppress(OSError):
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)

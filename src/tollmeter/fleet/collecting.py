@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a submission's nodes, during or after its jobs; the runs made from them; and the nodes of a fleet that
-differ from their peers.
+"""Collects the results of a submission's nodes, during or after its jobs; makes their runs; and judges which nodes of a
+fleet differ from their peers.
 
 A node counts once: its first complete attempt. Journals are untrusted data, as for `toll import`."""
 
@@ -43,10 +43,10 @@ _COMPLETE = ("settled", "budget", BEYOND)
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SUSPENDED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING")
 _UNWELL = ("down", "drained", "draining", "fail", "unknown")
-"""States of a node, without the marks that Slurm appends."""
+"""States of a node that cannot run jobs, without the marks that Slurm appends."""
 _ATTEMPT = re.compile(r"([0-9]{1,10})\.([0-9]{1,6})")
 _SKEW_S = 30.0
-"""More than a slow node takes to unpack the bundle."""
+"""Largest difference of clocks that is not reported: more than a slow node takes to unpack the bundle."""
 _SILENT_S = 60.0
 _LEAST_FREE_BYTES = 1 << 20
 _LOG_BYTES = 1 << 16
@@ -86,7 +86,7 @@ class _Scheduler(NamedTuple):
 
 
 def node_states(folder: Path) -> list[NodeState]:
-    """The state of each node. Raises Failure: 2 if the folder is not a submission, 5 if it cannot be read."""
+    """Returns the state of each node. Raises Failure: 2 if the folder is not a submission, 5 if it cannot be read."""
     submission = read_submission(folder)
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
     scheduler = _scheduler(submission)

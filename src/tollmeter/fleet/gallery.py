@@ -24,8 +24,8 @@ _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
 def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
-    """Writes each machine as it comes, in place of the site that is there, and returns how many. Raises Failure (5)
-    if it cannot be written."""
+    """Writes a site with the machines, in place of an earlier one, and returns their number. Raises Failure (5) if it
+    cannot be written."""
     listed: dict[str, dict[str, Any]] = {}
     try:
         inner = own_folder(folder, FOLDER)
@@ -87,7 +87,7 @@ def _whole(published: PublishedRun) -> dict[str, Any]:
 
 
 def _figure(figure: Figure) -> tuple[str, str]:
-    """The value in its unit, and its interval in words."""
+    """Returns the value in its unit, and its interval in words."""
     return str(figure.bare), figure.sure
 
 

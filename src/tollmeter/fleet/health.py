@@ -43,7 +43,8 @@ class Health:
 
 
 def health(folder: Path, reference: str | None, limits: Limits) -> Health:
-    """Raises Failure: 2 if the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
+    """Returns the health of a machine by its run. Raises Failure: 2 if the reference is neither a run nor a dataset, or
+    a limit's unit is not its row's."""
     results = open_run(folder)
     slow, contended = _unlike_cpus(results)
     slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
@@ -82,7 +83,7 @@ def _unlike_cpus(results: Results) -> tuple[list[str], list[str]]:
 
 
 def _without_interval(rows: Sequence[Row]) -> Iterator[str]:
-    """Rows of this machine that did not converge."""
+    """Yields the rows of this machine that did not converge."""
     for row in rows:
         if row.status != "unsupported" and not row.converged:
             is_wide = row.low is not None and row.high is not None and row.low > 0

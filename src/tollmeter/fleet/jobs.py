@@ -38,9 +38,9 @@ from tollmeter.version import VERSION
 NAME, PAYLOAD, SCRIPT, JOURNALS = "fleet.json", "bundle.sh", "job.sh", "journals"
 _MOST_BYTES = 64 << 20
 MARGIN_S = 300
-"""Of the default time limit, for a node that unpacks slowly from a shared file system."""
+"""Seconds that the default time limit adds, for a node that unpacks slowly from a shared file system."""
 _ENOUGH_REFUSED = 10
-"""First nodes: the reason is in the options, and not in the nodes."""
+"""Number of first nodes that sbatch refuses after which submission ends: the options are then the reason."""
 _FIRST_CHOICE = ("idle", "mixed", "allocated", "completing")
 
 _JOB = """#!/bin/sh
@@ -96,7 +96,8 @@ def new_name() -> str:
 
 
 def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
-    """Raises Failure: 2 if the folder is not empty, or sbatch refuses every node, 5 if there is no Slurm."""
+    """Submits one job for each node, and returns the submission. Raises Failure: 2 if the folder is not empty, or
+    sbatch refuses every node, 5 if there is no Slurm."""
     nodes = _chosen(wishes)
     submission = Submission(new_name(), asked.words, VERSION, time.time(), nodes)
     script = job_script(asked, folder, wishes, submission.name)
@@ -131,7 +132,7 @@ def _keep(folder: Path, submission: Submission) -> None:
 
 
 def read_submission(folder: Path) -> Submission:
-    """Raises Failure: 2 if there is none, 5 if it cannot be read."""
+    """Returns the submission in a folder. Raises Failure: 2 if there is none, 5 if it cannot be read."""
     try:
         submission = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
     except OSError as error:
@@ -144,7 +145,7 @@ def read_submission(folder: Path) -> Submission:
 
 
 def _chosen(wishes: Wishes) -> tuple[str, ...]:
-    """Raises Failure (2) if there are none, or fewer than wanted."""
+    """Returns the nodes of the wishes. Raises Failure (2) if there are none, or fewer than requested."""
     if wishes.nodes and not wishes.nodes.isdigit():
         return tuple(slurm.host_names(wishes.nodes))
     listed = slurm.nodes(wishes.partition)
@@ -173,7 +174,7 @@ sh "$folder/bundle.sh" --out - </dev/null"""
 
 
 def hosts_of(file: Path) -> tuple[str, ...]:
-    """The hosts of a file, one in each line, as ssh takes them; `#` begins a comment. Raises Failure (2)."""
+    """Returns the hosts of a file, one in each line, as ssh takes them; `#` begins a comment. Raises Failure (2)."""
     try:
         lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

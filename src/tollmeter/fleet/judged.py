@@ -41,22 +41,22 @@ from tollmeter.numbers.readings import RATES
 
 FALSE_NAMES = {"node": 1.8e-4, "part": 1e-5, "probe": 1e-5, "row": 1e-5}
 SLOWER = 0.9
-"""The part of the budget that is for deviations towards slower or more."""
+"""Share of the false-name budget for deviations towards slower or more."""
 LEAST_EFFECT = 0.01
 LEAST_NODES = 4
 MEMORY = "memory"
 _ILL = 0.1
-"""Share of the nodes at each end that is not part of a spread."""
+"""Share of the nodes at each end that a spread leaves out."""
 _SEVERAL = 3
-"""Lines whose median stays where it is if one moves."""
+"""Fewest lines whose median one deviating line hardly moves."""
 _OF_MEMORY = 4
-"""Data of so many times the last cache are in memory."""
+"""Ratio of data to the last cache from which the data are in memory."""
 _AT_ONCE = 256
-"""Lines of a matrix that are sorted together: the C library keeps the memory of 10 MB for the next."""
+"""Lines of a matrix that are sorted at a time: the C library reuses the memory of 10 MB."""
 _SAME = 1e-6
-"""Sums of weights that differ by a smaller share are equal."""
+"""Relative difference of sums of weights below which they are equal."""
 _SIMILAR = 0.5
-"""Effects of less than this share of a node's largest do not distinguish it from nodes that are ill in the same way."""
+"""Share of a node's largest effect below which other effects do not distinguish it from nodes with the same defect."""
 
 Floats = NDArray[np.float32]
 Level = Literal["node", "part", "probe", "row"]
@@ -153,8 +153,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class NamedNode:
-    """Nodes with a common defect; the effects of the first node, the largest first. costs: of the largest effect on
-    each node."""
+    """Nodes with a common defect. effects: of the first node, largest first. costs: of the largest effect on each
+    node."""
 
     nodes: tuple[str, ...]
     effects: tuple[Effect, ...]
@@ -175,7 +175,8 @@ class JudgedNode:
 
 
 def judged(model: HardwareModel) -> JudgedNode:
-    """Takes the model's values over: they are costs apart from the peers' mean when it returns."""
+    """Returns the judged nodes of a model. It modifies the model's values, which become costs relative to the peers'
+    mean."""
     signs = np.array([-1 if row.is_rate else 1 for row in model.rows], np.float32)
     spread, costs = spreads(model.values), model.values
     costs -= spread.centre[:, None]
@@ -211,7 +212,7 @@ def _centre_and_sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) ->
 
 @lru_cache(maxsize=4096)
 def _share_of_sd(ends: int, nodes: int) -> float:
-    """The standard deviation of a normal distribution that is cut off at both ends, over that of the whole."""
+    """Returns the standard deviation of a normal distribution without both ends, over that of the whole."""
     if nodes <= 2 * ends:
         return 1.0
     normal, share = NormalDist(), ends / nodes
@@ -220,7 +221,7 @@ def _share_of_sd(ends: int, nodes: int) -> float:
 
 
 def _freedom(nodes: int) -> float:
-    """Degrees of freedom of a spread."""
+    """Returns the degrees of freedom of a spread."""
     return max(1.0, nodes - 2 * ceil(_ILL * nodes) - 1)
 
 
@@ -301,8 +302,8 @@ def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Le
 
 
 def _common(deviations: Floats, otherwise: float | Floats = 0) -> Floats:
-    """Returns the common deviation of several lines, by column. A middle of two would attribute half of one line's
-    deviation to both."""
+    """Returns the common deviation of several lines, by column; otherwise: the value for fewer than three lines, whose
+    middle would attribute half of one line's deviation to the others."""
     return _medians(deviations) if len(deviations) >= _SEVERAL else np.full_like(deviations[0], otherwise)
 
 

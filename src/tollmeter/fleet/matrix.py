@@ -30,19 +30,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FILES = 100
-"""That are read at a time."""
+"""Files that are read at a time."""
 _READERS = 2
 _MEMORY = "96MB"
 _LEAST_BYTES = 8
-"""Of a row in its file: a file of 1 MB may say that it has 100 million rows, and be right."""
+"""Fewest bytes of a row in its file: a file of 1 MB may contain 100 million rows."""
 _IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
 _HALF = f"CASE WHEN layouts >= {LEAST_LAYOUTS} THEN ln(high / low) / 2 ELSE 'nan' END"
-"""Visits of one layout do not tell what another layout would cost. The peers, each with its own layout, do."""
+"""SQL for the half-width of a row's interval; NaN for a row of one layout, which does not show what another layout
+would cost. The peers, each with its own layout, do."""
 
 
 _FROM = "FROM read_parquet(?, hive_partitioning = false)"
-"""A folder such as `cpu=any` would else replace that column."""
+"""SQL that reads files without the columns of their folders, which would replace columns of the same name, such as
+`cpu`."""
 _OWNER = ("host", "cpu", "kernel", "started")
 _MODELS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)}, hypervisor, facts, caches {_FROM}"
 _LENGTHS = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
@@ -51,7 +53,7 @@ _ROWS = (
     f"SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, ({_HALF})::FLOAT AS half"
     f" {_FROM} LEFT JOIN keys USING (key) WHERE {_USABLE}"
 )
-"""A row that is not known yet has no place."""
+"""SQL for the rows of files. A row that is not known yet has no place."""
 _NEW_ROWS = (
     f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})) AS row, key"
     f" {_FROM} ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
@@ -198,7 +200,7 @@ def _machine(path: str) -> str:
 
 
 def _place(path: str) -> str:
-    """Returns the path below a table, which is equal for all tables of a run."""
+    """Returns the path below a table's folder, which is equal for all tables of a run."""
     return "/".join(path.split("/")[-3:])
 
 
@@ -233,7 +235,7 @@ def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -
 
 
 def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
-    """Files by machine: the first of each, then the second of each."""
+    """Yields the files in rounds: the first file of each machine, then the second of each."""
     of_machines = defaultdict(list)
     for path in files:
         of_machines[_machine(path)].append(path)

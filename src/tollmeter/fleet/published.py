@@ -57,11 +57,11 @@ _CPUS = re.compile(r"[0-9,/-]*")
 _HOMES = re.compile(r"/(?:home|Users|export/home)/([^/\s\"']+)")
 _NAME = re.compile(r"[A-Za-z0-9_.,:+ -]{0,64}")
 _CHECKED = frozenset({"probe", "metric", "abi", "target", "parameters"})
-"""Fields whose words were looked at before, or the row would not be there."""
+"""Fields of a row whose texts were checked before the row was included."""
 _CLOSED = frozenset({"clock", "unit", "better", "state", "kind", "verdict"})
-"""Fields of which every value is one of a closed set."""
+"""Fields whose values are from a closed set."""
 _COMMON = frozenset({"root", "localhost", "local", "user", "none", "unknown"})
-"""Names that identify no person and no machine."""
+"""Names that identify neither a person nor a machine."""
 
 
 Curve = tuple[tuple[float, float], ...]
@@ -135,7 +135,7 @@ def _identity(index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded
 
 
 def write_published(published: PublishedRun, path: Path) -> None:
-    """Raises Failure (5) if it cannot be written."""
+    """Writes a published run. Raises Failure (5) if it cannot be written."""
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(published), indent=1) + b"\n")
     except OSError as error:
@@ -143,7 +143,7 @@ def write_published(published: PublishedRun, path: Path) -> None:
 
 
 def read_published(path: Path) -> PublishedRun:
-    """Raises Failure (5) if it is not a file that `toll publish` wrote, or contradicts itself."""
+    """Returns the run in a file. Raises Failure (5) if `toll publish` did not write it, or if it contradicts itself."""
     try:
         published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=PublishedRun)
     except OSError as error:
@@ -200,7 +200,7 @@ def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
 
 
 def _secrets(index: Index) -> set[str]:
-    """Words that name the host, a user or a part of the machine."""
+    """Returns the words that name the host, a user or a part of the machine."""
     texts = list(_texts(msgspec.to_builtins(index)))
     labels = index.machine.host.split(".")
     domains = [".".join(labels[first:]) for first in range(len(labels) - 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published runs: made of a run, and read from runs, files and folders."""
+"""Makes published runs from runs, and reads them from runs, files and folders."""
 
 from __future__ import annotations
 

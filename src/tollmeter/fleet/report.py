@@ -24,13 +24,13 @@ MOST_EFFECTS = 4
 MOST_NAMES = 3
 MOST_VALUES = 3
 MOST_CELLS = 8_000_000
-"""Of the map: beyond, it has a line for a probe."""
+"""Highest number of cells of the map; a larger map has one line for each probe."""
 SCALE = 400
-"""Steps of one natural logarithm in a cell of the map, which is one byte."""
+"""Steps of a natural logarithm of 1 in a cell of the map, which is one byte."""
 
 
 def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
-    """All printed blocks. whole: every row's distribution."""
+    """Yields all printed blocks. whole: includes every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
         yield f"{printable(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
@@ -143,7 +143,7 @@ def distribution(judged: JudgedNode, most: int | None) -> Table | None:
 
 
 def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
-    """The value of the slowest node, or of the node with the highest value, and its name."""
+    """Returns the value of the slowest node, or of the node with the highest value, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
     value = exp(judged.spread.centre[row] + (-cost if about.is_rate else cost))
@@ -176,7 +176,7 @@ def node_reasons(judged: JudgedNode, node: str) -> list[str]:
 
 
 def _host(node: str) -> str:
-    """A node's name without the digits that distinguish hosts of one name."""
+    """Returns a node's name without the digits that distinguish hosts of one name."""
     return printable(node.rpartition("-")[0] or node)
 
 

@@ -64,7 +64,7 @@ def jobs(name: str) -> list[Job]:
 
 
 def submitted(script: str, words: Sequence[str] = ()) -> str:
-    """The number of the new job. Raises Failure (2) with sbatch's message."""
+    """Returns the number of the new job. Raises Failure (2) with sbatch's message."""
     return _asked(["sbatch", "--parsable", *words], script.encode(), exit_code=2).strip().partition(";")[0]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes, plan and runner in one file, for machines without Python, and a run folder from the journal that it writes
-there, or from a journal captured from a serial line (docs/bundle.md).
+"""Makes a bundle: probes, plan and runner in one file, for machines without Python. Makes a run folder from the journal
+that a bundle wrote, or from a journal captured from a serial line (docs/bundle.md).
 
 A returned journal is untrusted data: none of it is executed, and no file of an archive is extracted."""
 
@@ -98,7 +98,7 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
 
 
 def _notice() -> bytes:
-    """The licences of Tollmeter and of the libraries that are linked into its executables."""
+    """Returns the licences of Tollmeter and of the libraries that are linked into its executables."""
     texts = [places.ROOT / "LICENSE", places.ROOT / "THIRD-PARTY.md", *sorted((places.ROOT / "licenses").iterdir())]
     return b"\n".join(path.read_bytes() for path in texts)
 
@@ -243,7 +243,7 @@ def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folde
 
 
 def request_of(path: Path, capture: Capture) -> Request:
-    """Raises Failure: 2 if the journal has none, 5 if it cannot be read."""
+    """Returns the request in a captured journal. Raises Failure: 2 if the journal has none, 5 if it cannot be read."""
     machine = capture.head.machine
     assert machine is not None
     line = next((line for line in lines_of(capture.first) if line.kind == "request"), None)

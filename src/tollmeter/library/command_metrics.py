@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counters of `toll time --metrics`: hardware events in user mode by perf_event_open(2), and the kernel's accounts
-of every process. The kernel's own counter of context switches opens for every user and counts 0 for most
-(kernel.perf_event_paranoid), so that the count of getrusage(2) is used in its place."""
+of every process. Context switches are those of getrusage(2): every user can open the kernel's counter of them, but for
+most it counts 0 (kernel.perf_event_paranoid)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tollmeter.targets import energy
 from tollmeter.targets.timer import Ran
 
 _AT_ONCE = 4
-"""Hardware events that every PMU in use counts at once: x86 of Intel has four counters for a hyperthread, AMD and ARM
-six. More are rotated over runs, and each run's count is whole."""
+"""Hardware events that every PMU in use counts concurrently: Intel's has four counters for a hyperthread, AMD's and
+ARM's have six. More events are distributed over runs, so that each count covers a whole run."""
 
 
 class CommandMetric(NamedTuple):
@@ -66,7 +66,7 @@ def metrics_named(text: str) -> tuple[str, ...]:
 
 
 def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The groups of events to count in successive executions; at least one."""
+    """Returns the groups of events to count in successive executions; at least one."""
     events = [name for name in names if not COMMAND_METRICS[name].of]
     hardware = [name for name in events if COMMAND_METRICS[name].is_hardware]
     others = tuple(name for name in events if name not in hardware)
@@ -96,7 +96,8 @@ def why_no_energy(ran: Ran) -> str:
 
 
 def why_uncounted(name: str, count: int) -> str:
-    """Returns why a count is none; empty if it is one. A PMU that a hypervisor offers but does not run counts 0."""
+    """Returns why an event was not counted; empty if it was. A PMU that a hypervisor offers but does not run counts
+    0."""
     if count > 0 or (count == 0 and not COMMAND_METRICS[name].is_hardware):
         return ""
     if -count in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV):
@@ -117,7 +118,7 @@ def uncounted_sentences(refused: Mapping[str, str]) -> list[str]:
 
 
 def judging(names: Sequence[str]) -> str:
-    """The metric by which a gate judges; empty for the time. Raises Failure (2) for more than one."""
+    """Returns the metric by which a gate judges; empty for the time. Raises Failure (2) for more than one."""
     if len(names) > 1:
         raise Failure(f"--metrics {','.join(names)}: a gate judges by one metric")
     return names[0] if names else ""

@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 def suite_of_words(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
-    """The suite of the words. Raises Failure (2) for an unknown word, and for a parameter given twice."""
+    """Returns the suite of the words. Raises Failure (2) for an unknown word, and for a parameter given twice."""
     common, named = parsed(words)
     several = [_with_settings(word, suites, catalog) for word in named]
     for name in common:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results side by side. `toll compare` compares runs with the first of them, or the rows of one run by one of their
+"""Compares results. `toll compare` compares runs with the first of them, or the rows of one run by one of their
 properties."""
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OWN = ("abi", "target")
 def compared(
     names: Sequence[str], by: str | None, words: Sequence[str] = (), *, machines: bool, least: float = LEAST_CHANGE
 ) -> Compared:
-    """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: select the
-    printed rows, whose verdicts are adjusted over all rows. Raises Failure: 2 for names that give no comparison, 5
-    for a damaged run, 6 if no row has a number in both."""
+    """Returns a comparison. The reference is the first of several runs, or the rows of one run with the first value of
+    `by`. words: select the printed rows, whose verdicts are adjusted over all rows. Raises Failure: 2 for names that
+    give no comparison, 5 for a damaged run, 6 if no row has a number in both."""
     folders = [places.find_run(name, "ended", probes_named(words)) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
     if words:
@@ -92,8 +92,8 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
 
 
 def _values(results: Results, by: str) -> list[Value]:
-    """All values of a property of the rows, the reference first: the ABI of the machine itself, the machine itself, a
-    probe's first choice, the least number. Raises Failure (2) if no row has the property."""
+    """Returns all values of a property of the rows, the reference first: the machine's own ABI, the machine itself, a
+    probe's first choice, or the lowest number. Raises Failure (2) if no row has the property."""
     rows = results.index.rows
     seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
     if not seen:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run folder as results: journal to outcomes, rows, hierarchy and findings, kept in the run's SQLite index."""
+"""Derives the results of a run folder: from journal to outcomes, rows, hierarchy and findings, stored in the run's
+SQLite index."""
 
 from __future__ import annotations
 
@@ -48,10 +49,11 @@ if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
 
 _MARGIN = 1.5
-"""Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
+"""Factor on the estimated time of further visits: later visits may take longer, and analysis takes its share of a
+budget."""
 _TEACH = ("quiet", "unknown", "busy")
-"""Verdicts of runs whose rows say by how much runs differ, each state of the core for itself; of a short or stopped run
-the load is not known."""
+"""Verdicts of runs from which the between-run variance is learned, for each state of the core. The load of a short or
+stopped run is not known."""
 
 
 def open_index(folder: Path) -> Index:
@@ -61,7 +63,7 @@ def open_index(folder: Path) -> Index:
 
 
 def open_run(folder: Path) -> Results:
-    """The whole run. Raises Failure: 2 if it is not a run, or is of a newer format, 5 if it is damaged."""
+    """Returns the whole run. Raises Failure: 2 if it is not a run, or is of a newer format, 5 if it is damaged."""
     request, kept = read_request(folder), _kept(folder)
     if kept is not None:
         # What contradicted nothing when the index was made is not looked at again.
@@ -80,7 +82,7 @@ def _made(folder: Path, request: Request) -> Results:
 
 
 def open_two(folders: Sequence[Path]) -> tuple[Results, Results]:
-    """Two runs to show together. Raises Failure as `open_run` does, and 2 unless there are two."""
+    """Returns two runs to show together. Raises Failure as `open_run` does, and 2 unless there are two."""
     if len(folders) != 2:
         raise Failure(f"expected two runs, not {len(folders)}")
     first, second = open_several(folders)
@@ -88,7 +90,7 @@ def open_two(folders: Sequence[Path]) -> tuple[Results, Results]:
 
 
 def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
-    """Opens runs to show together, each without its visits until they are needed: the visits of two runs of 1 GB take
+    """Returns runs to show together, each without its visits until they are needed: the visits of two runs of 1 GB take
     150 MB each. Raises Failure as `open_two` does."""
     check_different(folders)
     return tuple(
@@ -186,7 +188,8 @@ def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) ->
 
 
 def _machine(contents: Contents, folder: Path) -> Machine:
-    """Raises Failure (5) if the journal does not say which, or has a visit of a probe that it does not describe."""
+    """Returns the machine of a run. Raises Failure (5) if the journal does not state it, or has a visit of a probe that
+    it does not describe."""
     if contents.head.machine is None:
         raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
     probes = _probes(contents.head)
@@ -266,7 +269,7 @@ def learned(request: Request, machine: Machine | None = None) -> Learned:
 
 def remembered(results: Results) -> Remembered:
     """Returns the data from which later runs of this machine learn: each row in each core state, and the core's width.
-    The width is also kept of a run whose rows teach nothing, since no disturbance raises it."""
+    A run whose verdict excludes its rows still gives the width, which no disturbance raises."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}
@@ -303,7 +306,7 @@ def derived_table(name: str, index: Index) -> ParquetTable:
 
 
 def raw_samples(results: Results) -> ParquetTable:
-    """Every sample of a run with its witness, and the reason if it is discarded."""
+    """Returns every sample of a run with its witness, and the reason if it is discarded."""
     from tollmeter.experiment.evidence import reasons_of
 
     def judge(taken: Taken, visits: Sequence[Outcome]) -> NDArray[Any]:
@@ -361,7 +364,7 @@ def _consistent(contents: Contents, request: Request) -> Checked:
 
 
 def _selected(request: Request) -> tuple[str, ...]:
-    """Names and globs of the probes that its suite may visit; empty for suites that state them otherwise."""
+    """Returns names and globs of the probes that the suite may visit; empty for suites that state them otherwise."""
     suite = request.suite
     if request.is_of_commands or suite.workload or request.pairs:
         return ()
@@ -456,7 +459,7 @@ def _fingerprint(folder: Path) -> str:
 
 
 def add_to_dataset(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
-    """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
+    """Writes tables of a run into the dataset, and replaces earlier files of the run. Raises Failure."""
     results = open_run(folder)
     tables = (
         (name, raw_samples(results) if name == "samples" else derived_table(name, results.index)) for name in names

@@ -16,9 +16,10 @@ from tollmeter.report.compared_rows import full_name
 from tollmeter.report.doctor import FileChange
 
 SUITE, PRECISION = "doctor", "10%"
-"""A check compares by a quarter and more; the time that 3 % would take is better spent on more checks."""
+"""Suite and precision of a check, which tests for differences of a quarter or more: the time for 3 % is better spent on
+more checks."""
 _MOST_FILES = 4096
-"""Of one setting: a policy of cpufreq for each CPU."""
+"""Highest number of files of one setting: cpufreq has a policy for each CPU."""
 
 
 @dataclass(frozen=True)

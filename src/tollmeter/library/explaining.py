@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of a number: for a probe its source and the code of its executable, for a row every visit that it
-contains, and the discarded samples. This module knows no particular probe."""
+"""Explains a number: for a probe its source and the code of its executable; for a row every visit that it contains, and
+the discarded samples. This module knows no particular probe."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from tollmeter.toolchain.disassemble import CalledCode
 
 SPREAD = 0.1
-"""Of a visit's batches a tenth lies below what is drawn of it, and a tenth above."""
+"""Quantile of a visit's batches at which its drawn range begins and, from the top, ends."""
 _MOST_READINGS = 0.9
-"""As the first screen states how steady the control loop is: single readings are interrupted."""
+"""Quantile of the control loop's deviations that is printed, as on the first screen: single readings are
+interrupted."""
 _COUNTS = {
     "involuntary": "times that its worker was switched out", "voluntary": "times that its worker waited",
     "major_faults": "major page faults", "minor_faults": "minor page faults",
@@ -48,8 +49,8 @@ _COUNTS = {
 
 
 def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = None) -> ExplainedProbe:
-    """Explains a probe. abi: ABI of the executable; by default the first that is built. build: the build that a run
-    measured."""
+    """Returns the explanation of a probe. abi: ABI of the executable; by default the first that is built. build: the
+    build that a run measured."""
     try:
         source: ProbeSource | None = read_source(places.ROOT / "probes", probe.probe)
     except Failure:
@@ -67,7 +68,7 @@ def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = 
 def _code(
     source: ProbeSource, probe: str, abi: str | None, build: Build | None
 ) -> tuple[tuple[CrossingCode, ...], str | None]:
-    """The compiled body, and the reason why there is none, or why it may not be the measured code."""
+    """Returns the compiled body, and the reason why there is none, or why it may not be the measured code."""
     built = built_probes(places.ROOT / "build").abis.get(probe, [])
     body = source.named("body")
     own = platform.machine()
@@ -153,7 +154,7 @@ def _of_gauge(outcome: Outcome, metric: Metric) -> ExplainedVisit:
 
 
 def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimates, known: Known) -> ExplainedVisit:
-    """One visit, by the rule of its row: at the clock, and in the state, of the row."""
+    """Returns one visit by the rule of its row: at the clock, and in the state, of the row."""
     assert estimates.series is not None
     state, _ = estimates.series.headline()
     alone = series_of([read], estimates.metric, visited.paid, known.clocks_hz)
@@ -184,7 +185,7 @@ def _in_unit(costs: ArrayLike, metric: Metric) -> list[float]:
 
 
 def _way(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
-    """Returns how a sample becomes a value, in sentences."""
+    """Returns the steps from a sample to a value, in sentences."""
     of = {
         "body": "the body", "control": "the control", "difference": "the body, less the same of the control,",
         "companions": "the companions' work during the longer batch",

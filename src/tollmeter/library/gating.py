@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs that `toll gate` judges: two stored runs of one system, or two commands."""
+"""Makes the inputs that `toll gate` judges: two stored runs of one system, or two commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tollmeter.report.timed import TIME
 
 _LONGEST = 60
 _OF_A_NAME = "host"
-"""Cloud machines of one kind have a name each."""
+"""Fact that does not distinguish machines here: cloud machines of one kind have different names."""
 
 
 def gated(base: str, new: str, limits: Limits) -> Gated:
@@ -38,8 +38,8 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
 
 
 def _missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
-    """The rows of the reference to judge that have no number in the new run: a build that breaks a probe is not
-    faster."""
+    """Returns the rows to judge that have a number in the reference and none in the new run: a build that breaks a
+    probe is not faster."""
     base, new = ({full_name(row) for row in results.index.rows if row.status == "ok"} for results in comparison.runs)
     return tuple(sorted(name for name in base - new if limits.of(name) is not None))
 
@@ -91,7 +91,7 @@ def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure =
 
 
 def _ratio(several: Sequence[Opposed], metric: str) -> Opposed:
-    """Raises Failure (1) if the pair has no ratio."""
+    """Returns the ratio of a pair. Raises Failure (1) if it has none."""
     ratio = next((change for change in several if change.metric == metric), None)
     if ratio is None:
         why = "it was 0 in too many runs" if any(change.metric == TIME for change in several) else "too few runs"

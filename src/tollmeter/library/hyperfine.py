@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of `toll time` in hyperfine's JSON, and a comparison of two that are stored there."""
+"""Writes results of `toll time` as hyperfine's JSON, and compares two stored results."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def as_markdown(results: Sequence[Result]) -> bytes:
 
 
 def read_results(path: Path) -> tuple[Result, ...]:
-    """Raises Failure (2) if it is not hyperfine's JSON."""
+    """Returns the results in hyperfine's JSON. Raises Failure (2) for other content."""
     try:
         document = clean(msgspec.json.decode(path.read_bytes()))
         return msgspec.convert(document, _Results).results

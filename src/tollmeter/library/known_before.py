@@ -14,7 +14,7 @@ from tollmeter.notices import notify
 from tollmeter.report.tables import upper
 
 _BEFORE_CALLS = ("machine.system_calls_are_filtered", "machine.probes_are_traced")
-"""A note until system calls are timed, which a run does that has not begun."""
+"""Findings that are only notes until system calls are timed, which a run that has not begun does not do yet."""
 
 
 def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:
@@ -40,7 +40,7 @@ def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> li
 
 
 def worst_known(conditions: Sequence[Finding]) -> str:
-    """The first condition in a sentence; empty without one."""
+    """Returns the first condition as a sentence; empty without one."""
     if not conditions:
         return ""
     worst, others = conditions[0], len(conditions) - 1

@@ -68,7 +68,7 @@ HONEST: dict[str, dict[str, Value]] = {
     "memory/latency.c": {"size": WALKED_BYTES, "pages": "huge"},
     "memory/copy_bandwidth.c": {"size": _COPIED_BYTES, "kernel": "portable"},
 }
-"""Measured beside them: what catches everything catches nothing."""
+"""Unmodified probes that are measured with the faults: a test that rejects everything detects nothing."""
 
 
 def refused(results: Results, probe: str) -> Caught:
@@ -96,7 +96,7 @@ def stretched(results: Results, probe: str) -> Caught:
 
 
 def finding_named(results: Results, name: str) -> str | None:
-    """The claim of the finding of that name, or a note that it is withheld, as in a busy run."""
+    """Returns the claim of the finding of that name, or a note that it is withheld, as in a busy run."""
     claims = {finding.name: finding.claim for finding in results.index.findings}
     verdict = results.index.run.verdict
     withheld = {rule: f"{rule}, withheld in a {verdict} run" for rule in results.index.withheld}
@@ -141,7 +141,7 @@ def _calls(turns: str, *, root: bool = False) -> tuple[tuple[str, str], ...]:
 
 
 def _work(change: str, before: str = "") -> tuple[tuple[str, str], ...]:
-    """Returns the replacements that declare other work. before: words that declare the work now."""
+    """Returns the replacements that declare other work. before: words that declare the work in the unmodified file."""
     body = f"{'work(r, told);' if before else '(void)r;'} told->{change};"
     lies = f"static void lies(const struct toll_run *r, struct toll_work *told) {{ {body} }}\n"
     declared = (before, ".work = lies,") if before else (".check = check,", ".check = check,\n    .work = lies,")
@@ -236,7 +236,8 @@ IN_PROBES = (
         ((_INCLUDE, f"{_INCLUDE}#include <unistd.h>\n"), (_LOOP, f"{_LOOP}  close(STDOUT_FILENO);\n")), "exit status",
     ),
 )  # fmt: skip
-"""The machine and the journal show the others: a busy neighbour, contradictions, a visit that was cut out."""
+"""Faults planted into probes. Other faults are planted into the machine and the journal: a busy neighbour,
+contradictions, a removed visit."""
 
 IN_JOURNALS = (
     Untruth(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of rows: the largest slowdown for `toll gate`, and absolute ones that a run is held to by `toll run`,
-`toll gate`, `toll health` and `toll fleet report`."""
+"""Limits of rows: the largest slowdown for `toll gate`; and absolute limits for `toll run`, `toll gate`, `toll health`
+and `toll fleet report`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bound:
     unit: str
 
     def level(self, name: str, unit: str, machine: Machine) -> float | None:
-        """The limit in a row's unit; None for a row that the limit does not name. Raises Failure (2) for another
+        """Returns the limit in a row's unit; None if the limit does not name the row. Raises Failure (2) for another
         quantity."""
         if not fnmatchcase(name, with_bytes(self.glob, machine)):
             return None
@@ -86,7 +86,7 @@ class Limits:
     bounds: tuple[Bound, ...] = ()
 
     def broken(self, results: Results) -> list[str]:
-        """The rows of a run beyond an absolute limit. Raises Failure (2) if a unit does not match."""
+        """Returns the rows of a run beyond an absolute limit. Raises Failure (2) if a unit does not match."""
         machine, probes = results.index.machine, results.probes
         return [
             why
@@ -96,7 +96,7 @@ class Limits:
         ]
 
     def unmatched(self, results: Results) -> list[str]:
-        """The globs of absolute limits that match no row of a run with an interval or a worst value."""
+        """Returns the globs of absolute limits that match no row of a run with an interval or a worst value."""
         judged = [row for row in results.index.rows if row.status == "ok"]
         names = [full_name(row) for row in judged if has_interval(row) or meaning(row, results.probes) == WORST]
         globs = {bound.glob: with_bytes(bound.glob, results.index.machine) for bound in self.bounds}
@@ -114,7 +114,7 @@ class Limits:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
 
     def unused(self, names: Sequence[str]) -> list[str]:
-        """The globs that match no row."""
+        """Returns the globs that match no row."""
         return [glob for glob, _ in self.globs if not any(fnmatchcase(name, glob) for name in names)]
 
 
@@ -134,7 +134,7 @@ class WorstLimits:
         )
 
     def excess(self, outcome: Outcome) -> str:
-        """Returns how a visit is beyond a limit; empty if it is not."""
+        """Returns how a visit exceeds a limit; empty if it does not."""
         seen = [metric for metric in self._worst(outcome.point) if metric.name in outcome.gauges]
         for metric, bound in product(seen, self._most):
             value, name = outcome.gauges[metric.name], point_name(outcome.point, metric.name)

@@ -33,9 +33,10 @@ from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T", bound=Record)
 PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
-"""Time of each profile of a suite: some 17,000 samples in 14 slices; half of them still give a share to 1.1 points."""
+"""Seconds of each profile of a suite, for about 17,000 samples in 14 slices; half of the samples still give a share to
+1.1 percentage points."""
 _TURNS = 1.5
-"""Of all its slices a profile may get half as many again."""
+"""Factor on the time of a profile's slices: it may take half as many slices again."""
 _LASTS_MS, _MODEL_LASTS_MS = 20, 50
 _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
@@ -112,8 +113,8 @@ def _unmodelled(wanted: ProfilePoint, reason: str | None) -> Modelled:
 
 
 def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[ProfilePoint]:
-    """Every program that is counted at several sizes, as the attribution of its time requires. Another value of a
-    choice is another program."""
+    """Returns every program that is counted at several sizes, as the attribution of its time requires. Another value of
+    a choice is another program."""
     probes = ground.catalog.probes()
     programs = {}
     for wanted in points:
@@ -127,7 +128,7 @@ def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[Prof
 
 
 def distances(wanted: ProfilePoint, over: Over) -> Distances:
-    """The distances of one point, or why there are none. After the end of the time, only stored results are
+    """Returns the distances of one point, or why there are none. After the end of the time, only stored results are
     returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())

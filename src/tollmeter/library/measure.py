@@ -53,7 +53,7 @@ _PEER_STARTS_S, _PEER_ENDS_S = 20.0, 5.0
 _MOST_BYTES = 4096
 
 ELSEWHERE = "ssh:"
-"""Targets of that kind measure on another machine."""
+"""Prefix of targets that measure on another machine."""
 
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
@@ -68,8 +68,8 @@ class MeasuredRun(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """The work of a run, and its results: outcomes and seconds. built_s: paid once, so not part of the budget. later_s:
-    extra seconds of the answer because of other programs."""
+    """The work of a run, and its results: outcomes and seconds. built_s: seconds of building, which are not part of the
+    budget. later_s: extra seconds of the answer because of other programs."""
 
     plan: Plan
     machine: Machine
@@ -353,7 +353,7 @@ class AnalysisJudge:
 
 
 def _undisturbed(row: Row) -> float:
-    """The lowest cost, since interference only adds time, or the median rate."""
+    """Returns the lowest cost, since interference only adds time; or the median rate."""
     least = row.minimum if row.better == "less" else None
     return (row.median or 0.0) if least is None else least
 

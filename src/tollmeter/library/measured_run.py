@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a program sees it: open one, measure one, compare two."""
+"""The interface of a run for programs: open one, measure one, compare two."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Run:
 
     @property
     def hierarchy(self) -> tuple[Level, ...]:
-        """The measured memory levels, nearest first."""
+        """Returns the measured memory levels, nearest first."""
         return self.index.hierarchy
 
     @property
@@ -119,12 +119,12 @@ class Run:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Claims that could be false, gravest first."""
+        """Returns claims about the machine that could be false, gravest first."""
         return self.index.findings
 
     @cached_property
     def results(self) -> Results:
-        """All results: descriptions, builds, and every sample of every visit."""
+        """Returns all results: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
 
     def row(
@@ -159,14 +159,14 @@ class Run:
         return pa.Table.from_pylist(self._table(what)[1])
 
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
-        """Columns, and a dictionary for each line."""
+        """Returns the columns, and a dictionary for each line."""
         if what not in TABLES:
             raise Failure(f"there is no table {what!r}; known: {', '.join(TABLES)}")
         table = flat_parameters(raw_samples(self.results) if what == "samples" else derived_table(what, self.index))
         return list(table[0]), [{name: line[name] for name in table[0]} for line in records_of_table(table)]
 
     def _repr_html_(self) -> str:
-        """A short table for a notebook, with a link to the page, which is written if it does not exist."""
+        """Returns a short table for a notebook, with a link to the page, which is written if it does not exist."""
         from tollmeter.report import notebook, page
         from tollmeter.report.tables import PAGE
 
@@ -224,10 +224,12 @@ def measure(
     out: str | Path | None = None,
     against: str | Sequence[str] = (),
 ) -> Run:
-    """Measures now, and returns when done. words, options: as `toll run`; without words the default suite. budget: also
-    a number of seconds. While it runs it changes signal handlers and the thread's CPUs; outside the main thread no
-    signal ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once the measured part is stored; SIGTERM and
-    SIGHUP then have the program's own effect."""
+    """Measures, and returns the run when it is complete. words, options: as for `toll run`; without words the default
+    suite. budget: also a number of seconds.
+
+    While it measures, it changes signal handlers and the thread's CPUs; outside the main thread no signal ends it.
+    Raises Failure; and KeyboardInterrupt after a Ctrl-C, once the measured part is stored. SIGTERM and SIGHUP then have
+    the program's own effect."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured, no_observers
     from tollmeter.library.prepare import prepared
@@ -265,7 +267,7 @@ def compare(
 
 _MOST_SHOWN = 6
 _KEYWORDS = {"metric": "metric", "abi": "abi", "target": "place"}
-"""By a row's field, the parameter of `Run.row` that selects it."""
+"""Parameter of `Run.row` that selects a row, by the row's field."""
 
 
 def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], parameters: Mapping[str, Value]) -> Row:
@@ -309,7 +311,7 @@ def _having(
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[str]:
-    """Each keyword of `Run.row` that distinguishes the rows, with its values."""
+    """Yields each keyword of `Run.row` that distinguishes the rows, with its values."""
     values = {keyword: dict.fromkeys(getattr(row, field) for row in rows) for field, keyword in _KEYWORDS.items()}
     for name in dict.fromkeys(name for row in rows for name in row.parameters):
         values[name] = dict.fromkeys(row.parameters.get(name) for row in rows)

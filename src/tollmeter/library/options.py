@@ -15,7 +15,7 @@ DEFAULT_BUDGET = "110s"
 
 
 def usual_precision(against: Sequence[str]) -> float:
-    """The default precision of a row, or of a ratio in an interleaved comparison."""
+    """Returns the default precision of a row, or of a ratio in an interleaved comparison."""
     return RATIO_PRECISION if against else PRECISION
 
 
@@ -47,8 +47,8 @@ class Options(NamedTuple):
 
     @property
     def is_urgent(self) -> bool:
-        """Returns whether the code before and after the visits runs at the priority of the visits: beside four busy
-        programs half a second of it takes five, which no budget bounds."""
+        """Returns whether the code before and after the visits runs at the priority of the visits. Beside four busy
+        programs, half a second of it would take five seconds, which no budget limits."""
         return self.priority != "normal"
 
 
@@ -101,7 +101,7 @@ _EVERY = "all-non-zero"
 
 
 def statuses(text: str) -> frozenset[int] | None:
-    """The exit statuses that --ignore-failure names, as 1,7; None: all of them. Raises Failure (2)."""
+    """Returns the exit statuses that --ignore-failure names, as 1,7; None for all of them. Raises Failure (2)."""
     if text == _EVERY:
         return None
     if not re.fullmatch(r"([0-9]{1,3}(,[0-9]{1,3})*)?", text):
@@ -134,7 +134,7 @@ def counters_named(text: str) -> bool:
 
 
 def cpu_numbers(text: str | None) -> tuple[int, ...]:
-    """CPUs: 0,2 or 4-7. Raises Failure (2)."""
+    """Returns CPUs from 0,2 or 4-7. Raises Failure (2)."""
     cpus: list[int] = []
     for part in text.split(",") if text is not None else ():
         span = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part)
@@ -166,7 +166,7 @@ def typed_text(name: str, value: object) -> str | None:
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:
-    """One text, or several, as a tuple."""
+    """Returns one text, or several, as a tuple."""
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
         raise Failure(f"{name}={value!r}: expected text or a list of texts")
@@ -174,12 +174,12 @@ def texts(name: str, value: object) -> tuple[str, ...]:
 
 
 def typed_names(name: str, value: object) -> str | None:
-    """Names of ABIs or targets, joined by commas."""
+    """Returns names of ABIs or targets, joined by commas."""
     return typed_text(name, value) if value is None or isinstance(value, str) else ",".join(texts(name, value))
 
 
 def typed_budget(value: object) -> str | None:
-    """The text of a budget; a number is in seconds."""
+    """Returns the text of a budget; a number is in seconds."""
     return f"{value:.3f}s" if isinstance(value, int | float) else typed_text("budget", value)
 
 

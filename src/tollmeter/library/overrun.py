@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a run beyond its budget: how long this process waits for a CPU, and why the run took longer than
+"""The time of a run beyond its budget: how long this process waited for a CPU, and why the run took longer than
 requested."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 _MOST_SHARE, _MOST_S = 0.1, 0.5
-"""Beyond a budget, whichever is more: the last visit may take as long."""
+"""Highest time beyond a budget, as a share and in seconds, whichever is more: the last visit may take this long."""
 
 
 class CpuTime(NamedTuple):
@@ -24,7 +24,7 @@ class CpuTime(NamedTuple):
 
     @property
     def slowness(self) -> float:
-        """Wall seconds per second of CPU time; 1 if unknown."""
+        """Returns the wall seconds per second of CPU time; 1 if unknown."""
         return 1 + self.waited_s / self.had_s if self.had_s > 0 and self.waited_s > 0 else 1.0
 
 

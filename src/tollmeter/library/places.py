@@ -55,7 +55,7 @@ NOTHING_RAN = 6
 
 
 def runs_folder() -> Path:
-    """The checkout's own runs folder, or the user's if the checkout cannot be written, or does not exist."""
+    """Returns the checkout's own runs folder; the user's if the checkout cannot be written, or does not exist."""
     shared = ROOT / "runs"
     if root.IS_CHECKOUT and root.may_write(shared):
         return shared
@@ -66,13 +66,13 @@ RUNS = runs_folder()
 
 
 def sources() -> dict[str, tuple[str, ...]]:
-    """Every probe that can be requested, and the libraries that it is built with."""
+    """Returns every probe that can be requested, with the libraries that it is built with."""
     return libraries.named_by(ROOT / "probes", sorted(probe_names(ROOT / "probes")))
 
 
 def described_probes(names: Sequence[str]) -> dict[str, Probe | None]:
-    """The probes of the sources that match one of the names or globs, by the index; None if the index lacks one. Raises
-    Failure (2) for a name without a match."""
+    """Returns the probes of the sources that match one of the names or globs, by the index; None if the index lacks
+    one. Raises Failure (2) for a name without a match."""
     known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
     for name in names:
         if not any(fnmatchcase(probe, name) for probe in known):
@@ -81,7 +81,7 @@ def described_probes(names: Sequence[str]) -> dict[str, Probe | None]:
 
 
 def built(*, brings: bool = False) -> Catalog:
-    """All probes that this machine runs itself. brings: with the libraries of single probes."""
+    """Returns all probes that this machine runs itself. brings: downloads the libraries of single probes."""
     every = Select(probe="*", abi=tuple(abi.name for abi in _own_abis()))
     return made_ready([], [], ProbeRequest([every], brings=brings))
 
@@ -302,7 +302,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
 
 
 def opened(names: Iterable[str]) -> dict[str, Target]:
-    """Opens targets by their names. A target that cannot be opened reports it in each of its visits."""
+    """Returns opened targets by name. A target that cannot be opened reports this in each of its visits."""
     targets: dict[str, Target] = {}
     for name in names:
         try:
@@ -335,8 +335,8 @@ def new_folder(suite: str) -> Path:
 
 
 def new_journal(out: Path | None, request: Request, first: bytes) -> Journal:
-    """The journal of a new run, in out or in a folder of its name. If another command has since begun a run of this
-    name, as nodes that share a checkout may, the run gets the next free name. Raises Failure."""
+    """Returns the journal of a new run, in `out` or in a folder of its name. If another command has since begun a run
+    of this name, as nodes that share a checkout may, the run gets the next free name. Raises Failure."""
     if out is not None:
         return Journal.create(out, request, first)
     while True:
@@ -490,8 +490,7 @@ def run_places() -> list[tuple[Path, str]]:
 
 
 def runs_below(folders: Iterable[Path]) -> list[Path]:
-    """Returns the runs that are these folders or lie in them, the oldest first. A run that is named twice is returned
-    once."""
+    """Returns the runs that are, or are in, these folders, oldest first. A run that is named twice is returned once."""
     ended: dict[Path, float] = {}
     for folder in folders:
         if (folder / JOURNAL).is_file():

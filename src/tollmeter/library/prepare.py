@@ -52,18 +52,19 @@ from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 from tollmeter.version import VERSION
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
-"""What analysis and report get of the budget."""
+"""Share of the budget for analysis and report, with its lower and upper limit."""
 _USUALLY_FINISHING = 0.5
-"""Of that, what they take on a quiet machine."""
+"""Share of that time that analysis and report take on a quiet machine."""
 _LOOKING_SHARE = 0.25
-"""Of the rest, for what a suite wants looked at once all is measured: profiles, a modelled cache, loads."""
+"""Share of the remaining budget for a suite's measurements after the run: profiles, a modelled cache, stack
+distances."""
 
 _LEAST_BOOT_S = 1.0
 _THREADS = 2
-"""Of a core, as most have."""
+"""Hardware threads of a core, as most cores have."""
 
 LONGEST_FOLDER = 1000
-"""Bytes of a path that a probe takes."""
+"""Longest path in bytes that a probe accepts."""
 
 
 class Prepared(NamedTuple):
@@ -80,7 +81,8 @@ class Prepared(NamedTuple):
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
-    """Decides everything that precedes the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
+    """Returns the run that is ready for its first visit. Raises Failure: 2 for an unknown name, 6 if nothing can
+    run."""
     before = cpu_time()
     check_seed(options.seed)
     warn_of_killed()
@@ -170,9 +172,9 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
 
 
 def _widths(runs: Sequence[Remembered]) -> dict[str, dict[str, float]]:
-    """Returns the width of the uncontended core by target and ABI: the greatest that a run saw, since a sibling that is
-    always busy hides it. Two threads that share a core leave each of them half, so that what is more than twice the
-    width of the usual run was misread."""
+    """Returns the width of the uncontended core by target and ABI: the greatest width of any run, since a sibling that
+    is always busy hides it. Two threads of a core have half of it each, so a width of more than twice the median run's
+    was misread and is ignored."""
     of_runs: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         for target, abis in run.widths.items():
@@ -198,8 +200,8 @@ def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
 
 
 def private_bytes(machine: Machine) -> int:
-    """Bytes that certainly fit into private caches: half of the last private cache, since random pages overfill a part
-    of its sets; 0 if unknown."""
+    """Returns the bytes that certainly fit into private caches: half of the last private cache, since random pages
+    overfill a part of its sets; 0 if unknown."""
     sizes = [*machine.data_sizes().values()]
     return sizes[-2] // 2 if len(sizes) > 1 else 0
 
@@ -236,7 +238,7 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
 
 
 def _leaves(request: Request, budget_seconds: float) -> float:
-    """Seconds for visits under another budget."""
+    """Returns the seconds for visits under another budget."""
     return seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget_seconds))
 
 
@@ -253,7 +255,7 @@ def _fewer_words(plan: Plan) -> str:
 
 
 def folder_for_files(folder: Path) -> Path:
-    """Returns the scratch folder. Raises Failure (2) if no probe can create a file in it."""
+    """Returns the folder in which probes create files. Raises Failure (2) if no probe can create a file in it."""
     path = folder.resolve()
     if not path.is_dir():
         raise Failure(f"--folder {folder}: there is no such folder")
@@ -292,7 +294,7 @@ def finishing_later_s(budget_seconds: float, slowness: float) -> float:
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -> tuple[Machine, ClockReading]:
-    """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order. until_s:
+    """Returns the machine of the requested targets, or this one: the first to answer, in `main_place`'s order. until_s:
     monotonic seconds at which waiting for a booting target ends."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
@@ -335,7 +337,7 @@ def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
 
 
 def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
-    """The journal's first stream: the machine, and every probe and build that the run will use."""
+    """Returns the journal's first stream: the machine, and every probe and build that the run will use."""
     names = sorted({point.probe for point in (*ready.plan.points(), *ready.plan.gaps())})
     probes = [ready.plan.probes[name] for name in names]
     return sealed_head(ready.machine, ready.clock, probes, [made.build for made in executables])

@@ -39,13 +39,13 @@ T = TypeVar("T")
 PERF = "perf cpu-clock"
 WITHOUT_KERNEL = f"{PERF}, without the kernel's (kernel.perf_event_paranoid)"
 COUNTED_MS = 50
-"""Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
+"""Length of a profile in which every instruction is counted, as a nanosecond each: it is exact and repeatable."""
 SLICE_MS, LEAST_TURNS = 125, 4
 Report = Callable[[str], None]
 SPENT, STOPPED = "the budget was spent before it", "the run was interrupted before it"
-"""Of a point that was not looked at any more."""
+"""Reasons of a point that was not profiled any more."""
 Over = Callable[[], str | None]
-"""Why nothing more is to be looked at, if so."""
+"""Returns why no further point is profiled; None if profiling continues."""
 
 
 # ---- one process that is sampled ------------------------------------------------------------------------------------
@@ -112,7 +112,8 @@ class ProfilePoint(NamedTuple):
 
 
 def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
-    """Raises Failure with a reason where there is none, OSError if the executable cannot be started."""
+    """Returns a slice of a profile. Raises Failure with a reason if there is none, OSError if the executable cannot be
+    started."""
     target = wanted.point.target
     if target.startswith("qemu-user:"):
         open_here(places.ROOT, target, ("profile.so",)).close()  # makes both plugins
@@ -172,8 +173,8 @@ class InterleavedProfiles:
         self._sampling, self._turns = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
     def take(self, report: Report, over: Over = lambda: None) -> None:
-        """Takes half as many further rounds for points that lack slices, if some state then has enough slices of all
-        points."""
+        """Takes the slices of all points in rounds. If points lack slices, takes up to half as many further rounds, as
+        long as these can give all points enough slices of one state. report: called with the progress."""
         for number, point in enumerate(self._counted, start=1):
             if over():
                 return
@@ -256,7 +257,7 @@ def _kernel() -> KernelSymbols:
 
 
 def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tuple[Share, ...]:
-    """Returns addresses as functions, with the functions inlined into each; the kernel's form one share."""
+    """Returns the share of each function, with the functions inlined into it; the kernel's functions form one share."""
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
     by_slice = []
     for part in slices:
@@ -295,7 +296,7 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
 
 
 def wanted_by(selects: Iterable[Select], ground: Ground) -> list[ProfilePoint]:
-    """The built points of some selections, each once."""
+    """Returns the built points of some selections, each once."""
     points = dict.fromkeys(point for select in selects for point in resolve(select, ground).points)
     return [ProfilePoint(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
 

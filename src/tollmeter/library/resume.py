@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reuse of earlier journals: of an interrupted run, which is resumed; and of the machine's default run of the last
-hour, for a study that requests some of its points, whose budget is then left for the other points.
+"""Reuses visits of earlier journals: of an interrupted run, which is resumed; and of the machine's default run of the
+last hour, for a study that requests some of its points, so that the study's budget is left for its other points.
 
 A visit of another run is reused unchanged if machine, kernel and boot are equal, the executable is identical, and the
 requested priority is equal."""
@@ -57,9 +57,9 @@ class Interrupted(NamedTuple):
 
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
-    2 if it is not a run, requests more than its suite states, or names a target that was not typed; 5 if this
-    machine or the build differs from the run's."""
+    """Returns a run to resume. may_start: allows building and executing; else only built and recorded data is used.
+    Raises Failure: 2 if it is not a run, requests more than its suite states, or names a target that was not typed; 5
+    if this machine or the build differs from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,
@@ -170,7 +170,7 @@ def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -
 
 
 def _recent() -> Iterator[Path]:
-    """Runs of the person that ended within the hour, the newest first."""
+    """Yields the user's runs that ended within the hour, newest first."""
     for folder in reversed(places.run_folders()):
         journal = folder / NAME
         if folder.parent != places.RUNS:

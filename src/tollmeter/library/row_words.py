@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a run by words: probes, globs and NAME=VALUE, as `toll run` takes them."""
+"""Selects rows of a run by words: probes, globs and NAME=VALUE, as for `toll run`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def named_rows(words: Sequence[str]) -> list[Word]:
 
 
 def selected_rows(results: Results, words: Sequence[str]) -> Results:
-    """The part of a run that the words select, with the numbers of the whole run; without words the run. Raises Failure
-    (2) for a word that selects no row, with the nearest names."""
+    """Returns the rows of a run that the words select, with the numbers of the whole run; all rows without words.
+    Raises Failure (2) for a word that selects no row, with the nearest names."""
     named, machine = named_rows(words), results.index.machine
     if not named:
         return results

@@ -25,7 +25,7 @@ from tollmeter.store.index import Excerpt, load_excerpt
 from tollmeter.store.journal import opening
 
 LEVEL = "memory.level"
-"""In the place of a probe's name, of rows that are levels of the memory."""
+"""Name of rows that are memory levels, in place of a probe's name."""
 
 
 class History(NamedTuple):
@@ -79,7 +79,7 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
 
 
 def _first_screen(folders: Sequence[Path]) -> list[Key]:
-    """The best known tolls of the youngest run with tolls."""
+    """Returns the first-screen tolls of the youngest run that has tolls."""
     for folder in reversed(folders):
         with contextlib.suppress(Failure, OSError):
             tolls = best_known(open_run(folder))
@@ -89,7 +89,7 @@ def _first_screen(folders: Sequence[Path]) -> list[Key]:
 
 
 def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:
-    """Excerpts of runs, the oldest first."""
+    """Returns the excerpts of runs, oldest first."""
     excerpts = []
     with Counting("reading runs") as counting:
         for number, folder in enumerate(folders, 1):

@@ -38,13 +38,15 @@ from tollmeter.toolchain.build import Gap, build_abi, find_compiler
 from tollmeter.version import VERSION
 
 _BUDGET_S, _SHORT_BUDGET_S = 90.0, 4.0
-"""Of the lies, whose run ends when the honest probes beside them have converged, and beside a neighbour."""
+"""Budgets of the run with the faults, which ends when its unmodified probes have converged; and of the run beside a
+neighbour."""
 _SOON_REACHED, _NEVER_REACHED = 0.3, 1e-6
-"""Precisions: a loop is known within a quarter of a second, and no neighbour is seen in so short a time."""
+"""Precisions: a loop reaches the first within a quarter of a second, in which no neighbour can be noticed; none reaches
+the second."""
 _SEED = 4711
 CAUGHT, OTHERWISE, PASSED, NOT_MEASURED = "caught", "caught otherwise", "passed", "not measured"
 _MOST_DISCARDED = 0.05
-"""Of the samples of a loop beside which no other program runs."""
+"""Highest share of discarded samples of a loop that no other program disturbs."""
 _SPIN = """
 import os, time
 os.sched_setaffinity(0, [{cpu}])

@@ -26,16 +26,17 @@ from tollmeter.store.journal import NAME, is_written
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 16
 RENEW_S = 20
-"""A page takes a second or two of one CPU to make: less often disturbs what is measured less."""
+"""Interval between two versions of a page: making it takes one CPU for a second or two, which disturbs the
+measuring."""
 KIND = "text/html; charset=utf-8"
 LISTED = 100
-"""Runs in a page of the list: 10,000 lines took 40 s to make."""
+"""Runs on one page of the list: 10,000 lines took 40 s to make."""
 COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
 
 
 class Server(ThreadingHTTPServer):
-    """The server. token: first part of every path. Pages and their list are made one at a time, since msgspec learns
-    its types in one thread, and are cached until their journal grows or ends."""
+    """The server. token: first part of every path. Pages and their list are made one at a time, since msgspec's first
+    use of a type is not thread-safe, and are cached until their journal grows or ends."""
 
     daemon_threads = True
 
@@ -183,7 +184,8 @@ def _list_of_runs(every: Sequence[tuple[Path, str]], begin: int) -> str:
 
 
 def _listed_run(folder: Path) -> dict[str, Any]:
-    """Returns the run's name, its cells, or one that says why it has none, and whether it opens as a page."""
+    """Returns the run's name; its cells, or one cell with the reason that it has none; and whether it opens as a
+    page."""
     listed = {"name": folder.name, "opens": True}
     if _is_measured(folder):
         return {**listed, "cells": ["measuring now"]}

@@ -49,7 +49,7 @@ def _set_up(brings: bool) -> int:
 
 
 def _compile() -> None:
-    """Compiles to bytecode at set-up: a user with read access alone could not store it at the first import."""
+    """Compiles the sources to bytecode: a user with read access alone could not store it at the first import."""
     for module in pkgutil.walk_packages(tollmeter.__path__, "tollmeter."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -44,16 +44,18 @@ from tollmeter.store.sweeps import (
 
 UNRESTORED, WAITS_FOR_RESTART = 5, 7
 RESTORES = 3
-"""A Ctrl-C ends the command that restores too, since both belong to the terminal's foreground."""
+"""Attempts to restore: a Ctrl-C also ends the restoring command, which belongs to the terminal's foreground too."""
 _MOST_TRIES = 2
-"""A value that crashes the machine while it is measured would do so at each start."""
+"""Boots in which a value is measured: one that crashes the machine would do so at each boot."""
 _ORPHAN_S, _LOOKS_EVERY_S = 60.0, 0.2
-"""A command that outlived a killed sweep is waited for so long: it may have started a daemon, which never ends."""
+"""Longest wait for a command that outlived a killed sweep: it may have started a daemon, which never ends. And the
+interval of looking for it."""
 _SHOWN = 200
 """Characters of a command's output in a message."""
 
 Measure = Callable[[str, str], str]
-"""Measures at a value, into a folder of that name below the sweep's; returns why there is no run, empty for none."""
+"""Measures at a value, into a folder of that name below the sweep's. Returns why there is no run, empty if there is
+one."""
 
 
 class Knob(NamedTuple):
@@ -67,13 +69,13 @@ class Knob(NamedTuple):
     lock: int = -1
 
     def turn(self, value: str) -> str:
-        """Returns why it cannot be set, empty if it is."""
+        """Sets a value. Returns why it cannot be set, empty on success."""
         done, output = self._started(self.filled(self.set, value))
         return f"--set ended with {done}{_last(output)}" if done else ""
 
     def check(self, value: str) -> str:
-        """Returns why the setting is not at the value, by --verify. A verify command that contains the value answers by
-        its exit status; any other prints the value."""
+        """Checks by --verify that the setting has this value. Returns why it has not, empty on success. A verify
+        command that contains the value answers by its exit status; any other prints the value."""
         if not self.verify:
             return ""
         command = self.filled(self.verify, value)
@@ -89,8 +91,9 @@ class Knob(NamedTuple):
         return fill(command, ((self.variable, value), ("", value)))
 
     def _started(self, command: str, *, keeps_output: bool = False) -> tuple[str, str]:
-        """Returns how a command ended, empty for exit status 0, and its output: standard output if that is kept, else
-        standard error. The output goes to a file, since a daemon that it starts would keep a pipe open."""
+        """Starts a command. Returns how it ended, empty for exit status 0, and its output: standard output if that is
+        kept, else standard error. The output goes to a file, since a daemon that the command starts would keep a pipe
+        open."""
         words, _ = words_of(command, None)
         with tempfile.TemporaryFile() as file:
             done = commands.run(
@@ -149,8 +152,8 @@ class SweepEnd(NamedTuple):
 
 
 def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
-    """Makes every step, stores each when it is complete, and restores the first value in any case. Raises Failure if
-    another sweep runs, the first value cannot be set, or the restoring data cannot be stored."""
+    """Makes and stores every step, and restores the first value in any case. Raises Failure if another sweep runs, the
+    first value cannot be set, or the restoring data cannot be stored."""
     with sweep_lock() as lock:
         restore_killed(lock)
         knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
@@ -188,7 +191,8 @@ def _step(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
 
 
 def _measured(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
-    """Returns one step: verified, measured, and verified again, since a daemon may reset the setting."""
+    """Measures one step, and verifies the value before and after, since a daemon may reset the setting. Returns the
+    step."""
     reason = knob.check(value) or measure(value, name)
     after = "" if reason else knob.check(value)
     reason = reason or (f"after the run {after}" if after else "")
@@ -203,8 +207,8 @@ def _name(sweep: SweepState) -> str:
 
 
 def _restored(knob: Knob, first: str) -> str:
-    """Restores the first value. Returns why it failed, empty on success; the next start then has nothing to restore.
-    The user may have restored it."""
+    """Restores the first value. Returns why it failed, empty on success or if the user has restored it; the next start
+    then has nothing to restore."""
     if knob.verify and not knob.check(first):
         forget_unrestored()
         return ""
@@ -309,7 +313,7 @@ def abandoned(path: Path) -> str:
 
 
 def runs_of(sweep: SweepState) -> list[tuple[SweepStep, Results | None]]:
-    """Each step with its run, in the order of measuring; None for an unreadable run."""
+    """Returns each step with its run, in the order of measuring; None for an unreadable run."""
     found: list[tuple[SweepStep, Results | None]] = []
     for step in sweep.steps:
         try:

@@ -69,21 +69,22 @@ from tollmeter.toolchain.workload_build import timer
 from tollmeter.version import VERSION
 
 PROBE, EXIT_STATUS = "command.run", "exit_status"
-"""The gauge is of a run that failed and counts. It and OUTPUT, a hash, are no metrics."""
+"""Probe of timed commands; and the gauge of a run that failed and counts. This gauge and OUTPUT, a hash, are no
+metrics."""
 BUDGET_S, MIN_RUNS = 20.0, 10
 RATIO_SHARE = 1 / 3
-"""Of the precision that is wanted: the half-width of a ratio at which the run ends, so that a difference of the whole
-precision is resolved."""
+"""Half-width of a ratio at which the run ends, as a share of the requested precision: a difference of the whole
+precision is then resolved."""
 _LEAST_S = 1.0
-"""Of measuring for each command, so that a run does not lie within one disturbance."""
+"""Fewest seconds of measuring for each command, so that the run is longer than one disturbance."""
 _LEAST_PARTS = 10
-"""Blocks of a run that ends before its budget: of five, one difference in seven that is three times the half-width
-would not be resolved."""
+"""Fewest blocks of a run that ends before its budget: with five, one in seven differences of three half-widths would
+not be resolved."""
 _LOOKS = 1.25
 _NOT_FOUND = 127
 """Exit status of a shell that finds no such command."""
 _MOST_KEPT = 16 << 20
-"""Bytes of output that are kept in memory; more goes nowhere while a command is timed."""
+"""Bytes of output that are kept in memory; further output is discarded while a command is timed."""
 _VALUES: tuple[tuple[str, Unit, str], ...] = (
     ("user", "ns", "CPU time in user mode"),
     ("system", "ns", "CPU time in the kernel"),
@@ -96,7 +97,7 @@ _VALUES: tuple[tuple[str, Unit, str], ...] = (
     ("blocks_out", "count", "blocks of 512 bytes written to a disk"),
 )
 _INSTRUCTIONS = ("instructions",)
-"""Counted in each command's first run, which is not timed, where no metrics are asked for."""
+"""Events that are counted in each command's first run, which is not timed, if no metrics are requested."""
 METRICS = (
     Metric(name=TIME, unit="ns", better="less", summary="from its start to its end", source="gauge", means=PROGRAM),
     *(Metric(name=name, unit=unit, better="less", summary=text, source="gauge") for name, unit, text in _VALUES),
@@ -117,7 +118,7 @@ Report = Callable[[int, float], None]
 
 
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
-    """Measures commands interleaved. Returns how each but the first compares with the first; a pair without a ratio is
+    """Measures commands interleaved. Returns the ratio of each but the first to the first; a pair without a ratio is
     left out. Raises Failure as `timed`, 1 if a command fails, and 6 if a metric cannot be counted here."""
     commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
     with Stopping() as stopping:
@@ -134,9 +135,9 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
 
 
 def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report) -> Timed:
-    """Measures the commands and keeps the run. report: called before each round with the rounds and the share of the
-    budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
-    write errors."""
+    """Measures the commands and stores the run. report: called before each round with the number of rounds and the used
+    share of the budget. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on
+    build or write errors."""
     _check(options, len(commands))
     warn_of_killed()
     base = base_of_commands(options.metrics)
@@ -191,8 +192,8 @@ def _file_of(output: str) -> str:
 
 
 class Base(NamedTuple):
-    """The machine and probe records of timed commands. metrics: requested in addition to time. uncounted: as in
-    Timed."""
+    """The machine and probe records of timed commands. metrics: requested in addition to time. uncounted: events that
+    cannot be counted, and why."""
 
     path: Path
     abi: str
@@ -204,7 +205,7 @@ class Base(NamedTuple):
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The metrics that can be counted here; the instructions of one execution if none are requested."""
+        """Returns the metrics that can be counted here; the instructions of one execution if none are requested."""
         return tuple(name for name in self.metrics or _INSTRUCTIONS if name not in self.uncounted)
 
     def probe(self, commands: Sequence[Command]) -> Probe:
@@ -219,7 +220,8 @@ class Base(NamedTuple):
 
 
 def executable(catalog: Catalog) -> Path:
-    """Starts commands, for the machine's first ABI. Raises Failure (5) if it is not built and no compiler is here."""
+    """Returns the executable that starts commands, for the machine's first ABI. Raises Failure (5) if it is not built
+    and no compiler is here."""
     return timer(places.ROOT, find(places.ROOT).abis[catalog.abis[0]])
 
 
@@ -281,7 +283,7 @@ class _Job(NamedTuple):
 
 
 def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job], list[Words]]:
-    """The jobs, and all commands that are started."""
+    """Returns the jobs, and all commands that are started."""
     started = [command.words for command in commands]
     prepare, conclude = (
         several * len(commands) if len(several) == 1 else several for several in (options.prepare, options.conclude)
@@ -304,7 +306,7 @@ def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job]
 
 
 class _Failed(Exception):
-    """Ends the run early, with a sentence."""
+    """An error that ends the run early, with a sentence."""
 
 
 class _Timing:
@@ -388,7 +390,7 @@ class _Timing:
             notify(f"{job.command.name} has ended, and {names} still holds its output: what that writes is not read")
 
     def _prove_commands(self) -> Output:
-        """Runs each command once, then for its warm-up. Returns where its output goes when it is timed."""
+        """Runs each command once, and then for its warm-up. Returns the destination of its output in timed runs."""
         options = self._options
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
         sink: Output = "m" if options.verify else typed.get(options.output, "f")

@@ -51,8 +51,8 @@ def needs_shell(text: str) -> bool:
 
 
 def words_of(text: str, shell: str | None) -> tuple[Words, str]:
-    """The words and shell of a text, empty for none. shell: as typed; None: if needed. Raises Failure (2) if not
-    found."""
+    """Returns the words and shell of a text; the shell is empty if none is used. shell: as typed; None: if needed.
+    Raises Failure (2) if not found."""
     try:
         words = shlex.split(text)
         own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
@@ -137,7 +137,7 @@ def unique(names: Sequence[str]) -> list[str]:
 def parameter_sets(
     scans: Sequence[Sequence[str]], step: str | None, lists: Sequence[Sequence[str]]
 ) -> list[tuple[tuple[str, str], ...]]:
-    """Every combination of the parameters' values; one empty set without parameters. Raises Failure (2)."""
+    """Returns every combination of the parameters' values; one empty set without parameters. Raises Failure (2)."""
     values: Mapping[str, Sequence[str]] = {
         **{name: scanned(name, low, high, step) for name, low, high in scans},
         **{name: text.split(",") for name, text in lists},

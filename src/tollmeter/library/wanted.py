@@ -14,7 +14,7 @@ from tollmeter.targets.ways import NATIVE
 
 _WORKLOAD = "workload."
 Libraries = Mapping[str, Collection[str]]
-"""Every probe of the sources, and the libraries that it is built with."""
+"""Libraries that each probe of the sources is built with."""
 
 
 class ProbeRequest(NamedTuple):
@@ -57,8 +57,8 @@ def _is_known(name: str, sources: Libraries) -> bool:
 
 
 def selects_of(suite: Suite) -> list[Select]:
-    """All selections of a suite, to measure, profile or model. A workload is not a probe, but runs on the targets of
-    its ABI's probes."""
+    """Returns all selections of a suite, to measure, profile or model. A workload is not a probe, but runs on the
+    targets of its ABI's probes."""
     workloads = (Select(probe=f"{_WORKLOAD}{workload.name}", abi=workload.abi) for workload in suite.workload)
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 

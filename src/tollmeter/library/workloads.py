@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite's workloads as probes: one probe each, for every requested ABI that runs on this machine."""
+"""Makes a suite's workloads probes: one probe each, for every requested ABI that runs on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tollmeter.toolchain.workload_build import made
 
 
 def with_workload_selections(suite: Suite) -> Suite:
-    """The suite with a selection for each of its workloads."""
+    """Returns the suite with a selection for each of its workloads."""
     more = (Select(probe=_name(workload), abi=workload.abi, target=workload.target) for workload in suite.workload)
     return msgspec.structs.replace(suite, select=(*suite.select, *more))
 
@@ -42,9 +42,8 @@ def check_trusted_suites(words: Sequence[str], suites: Mapping[str, Suite]) -> N
 
 
 def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_start: bool = True) -> Catalog:
-    """Returns the catalog with the suite's workloads. asked: ABIs that replace the workloads' own. A workload that does
-    not build is reported, and its row states so. may_start: if false, a workload that is not built is reported
-    likewise."""
+    """Returns the catalog with the suite's workloads. asked: ABIs that replace the workloads' own. may_start: if false,
+    no workload is built. A workload that is not built is reported, and its row states why."""
     executables, broken = dict(loaded.executables), dict(loaded.broken)
     for workload in suite.workload:
         abis = dict.fromkeys(loaded.abis[0] if abi == NATIVE else abi for abi in asked or workload.abi)
@@ -75,7 +74,7 @@ def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
 
 
 def _described(path: Path, target: str) -> bytes:
-    """The description that an executable prints; it is run once and the output stored."""
+    """Returns the description that an executable prints; it is run once and the output stored."""
     description = path.with_name(f"{path.name}.describe")
     if _is_described(path):
         return description.read_bytes()
