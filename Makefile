@@ -18,6 +18,7 @@
 #   make lock     renew the lock files from pyproject.toml and requirements/*.in
 #   make index    renew probes/index.jsonl from the built probes: after a change of what a probe says of itself
 #   make schema   renew docs/show.schema.json from the records
+#   make snapshots  approve what users see of example runs today: a review reads the diff of tests/snapshots
 #   make abis     the compilers and emulators of every ABI, by apt; one that is asked for by name brings its own
 #   make emulator what stands beside a probe in an emulator
 #   make clean    forget all that was built; what was measured stays

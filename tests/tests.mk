@@ -97,9 +97,15 @@ models:
 	@for one in first second; do PYTHONPATH=tests:src $(PYTHON) -m model.judge $$one --seeds $(SEEDS) || exit; done
 
 # Simulates all that tests of the inferences ask of modelled machines, five minutes: after a change of the model.
-.PHONY: model-recording
+.PHONY: model-recording snapshots
 model-recording:
 	@MODEL_RECORD=yes $(PYTHON) -m pytest -q tests/model
+
+# Approves what users see of example runs today: read its diff.
+snapshots:
+	@rm -f tests/snapshots/*.txt
+	@TOLL_SNAPSHOTS=renew $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' support.snapshots tests)
+	@git diff --stat tests/snapshots
 
 # ---- stock systems ------------------------------------------------------------------------------------------------
 # Names in SYSTEMS choose among them: debian-12 debian-13. What they download is kept in ~/.cache/tollmeter/roots, or below
