@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well `toll bill` predicts: programs that cross boundaries, each beside the same one changed as the bill advises.
+"""How well `toll bill` predicts: programs that cross boundaries, each with a variant that is changed as the bill
+advises.
 
     .venv/bin/python bench/bills.py [TURNS [ABI]]
 
-Each line: the CPU time of the program, the sum of its items over it, what the bill predicts that the change saves, and
-what interleaved runs of both programs say it saves, with its interval. Last, of each program, the turns in which the
-prediction lies in that interval or within 15 % of its middle; the goal is 9 of 10."""
+Each line has the CPU time of the program, the sum of its items over this time, the saving that the bill predicts,
+and the saving that interleaved runs of both programs show, with its interval. Last, for each program, the number of
+turns in which the prediction is in this interval or within 15 % of its middle; the goal is 9 of 10."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""100,000 calls over every channel, between every two ends, on every placement: each answer is compared, and none may
-be lost. Prints a line for each, and ends with 1 where one failed.
+"""Makes 100,000 calls over every channel, between every two ends, on every placement. Each answer is compared, and none
+may be lost. Prints a line for each combination; exit status 1 if one failed.
 
     .venv/bin/python bench/calls.py [ABI] [NAME=VALUE...]
 """
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CALLS = 100_000
 SAMPLES, SAMPLE_NS = 10, 20_000_000
 BATCHES = 3
-"""A sample is a batch of n calls and one of 2n."""
+"""Iterations of a sample in multiples of n: a batch of n calls and one of 2n."""
 DEADLINE_S = 60
 
 
@@ -32,7 +32,8 @@ def asked(executable: Path, point: dict[str, str]) -> Outcome:
 
 
 def told(executable: Path, point: dict[str, str]) -> tuple[str, bool]:
-    """A line, and whether nothing was lost or wrong. Visits go on until there were calls enough."""
+    """Returns a line about one combination, and whether no call was lost or wrong. Makes visits until there are CALLS
+    calls."""
     name, calls, took_ns = " ".join(point.values()), 0, 0.0
     while calls < CALLS:
         done = asked(executable, point)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well `toll history` finds changes: modelled series of 20 to 100 runs with intervals, and the time for many runs.
+"""How well `toll history` finds changes: in modelled series of 20 to 100 runs with intervals; and its time for many
+runs.
 
-bench/changes.py                   false changes per 100 series, and the share of steps found; seeds of their own
+bench/changes.py                   false changes per 100 series, and the share of steps found, with seeds of its own
 bench/changes.py FIRST_SEED COUNT  the same with other seeds
 bench/changes.py RUN RUNS          seconds of `toll history` over that many copies of a run
 """
@@ -27,11 +28,11 @@ Array = NDArray[np.float64]
 FIRST_SEED, COUNT = 1_000_000, 1000
 NEAR = 2
 EDGE = 3
-"""Runs on each side of a step: fewer are no level."""
+"""Fewest runs on each side of a step: fewer runs are no level."""
 
 
 def wandering(chance: np.random.Generator, count: int) -> Array:
-    """Each run is near the one before it: correlation 0.5."""
+    """Returns a series in which neighbouring runs have a correlation of 0.5."""
     values = chance.standard_normal(count)
     for place in range(1, count):
         values[place] = 0.5 * values[place - 1] + 0.75**0.5 * values[place]
@@ -65,7 +66,7 @@ NOISE: dict[str, Callable[[np.random.Generator, int], Array]] = {
 
 
 def modelled(seed: int, noise: Callable[[np.random.Generator, int], Array]) -> tuple[Array, Array, np.random.Generator]:
-    """Values and their errors, which differ from run to run."""
+    """Returns values, their standard errors, which differ between runs, and the random generator."""
     chance = np.random.default_rng(seed)
     count = int(chance.integers(20, 101))
     errors = np.exp(chance.normal(0, 0.3, count))
@@ -84,7 +85,8 @@ def false_changes(first: int, count: int) -> None:
 
 
 def steps(first: int, count: int) -> None:
-    """Where a step is, and how many runs after it are needed until the last of them shows it."""
+    """Prints, for steps of several heights, how often a step is found at its position, and how often within 2, 3 and 5
+    runs after it."""
     for sigma in (2, 3, 5, 10):
         near, after = 0, []
         for number in range(count):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many things a reader has to know: record types, hand-set numbers, verbs, options, names and lines.
+"""Counts what a reader has to know: record types, hand-set numbers, verbs, options, names and lines.
 
     .venv/bin/python bench/concepts.py [COMMIT...]
 
-Prints a row for each count and a column for each commit, or for the work tree. A record type is a class whose base is
-Record, NamedTuple, Struct, Protocol or an enumeration, or that is a dataclass. A hand-set number is a module's constant
-that holds a number other than 0, 1 and 2."""
+Prints a row for each count and a column for each commit, or for the work tree. A record type is a class whose base
+is Record, NamedTuple, Struct, Protocol or an enumeration, or that is a dataclass. A hand-set number is a module's
+constant that holds a number other than 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = {0, 1, 2}
 
 
 def sources(commit: str) -> dict[str, str]:
-    """Python files by path. commit: empty for the work tree."""
+    """Returns Python files by path. commit: empty for the work tree."""
     listed = ["git", "ls-files", "*.py"] if not commit else ["git", "ls-tree", "-r", "--name-only", commit]
     names = [name for name in _output(listed).splitlines() if name.endswith(".py")]
     if not commit:
@@ -64,7 +64,7 @@ def _functions(tree: ast.Module) -> Iterator[str]:
 
 
 def _numbers(tree: ast.Module) -> Iterator[float]:
-    """Numbers in the module's own assignments to upper-case names."""
+    """Yields the numbers in the module's own assignments to upper-case names."""
     for node in tree.body:
         value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
         for part in ast.walk(value) if value is not None else ():

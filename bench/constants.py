@@ -38,7 +38,7 @@ DIGITS = 4
 
 
 class Number(NamedTuple):
-    """Where a number stands: its module, the name that it is assigned to, its value, line and column."""
+    """The position of a number: its module, the assigned name, its value, line and column."""
 
     module: str
     name: str
@@ -93,7 +93,7 @@ class Changed(importlib.machinery.SourceFileLoader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds the one module that is changed."""
+    """A finder that loads the one module that is changed."""
 
     def __init__(self, number: Number, factor: float) -> None:
         self._number, self._factor = number, factor
@@ -112,7 +112,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def rounded(value: Any) -> Any:
-    """With four digits: what lies behind them is no other answer."""
+    """Returns the value with four digits, since a difference in later digits is no other answer."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
@@ -160,8 +160,8 @@ def _outside(node: ast.AST) -> Iterator[str]:
 
 
 def has_effect(number: Number, factor: float, differs: Callable[[], bool]) -> bool:
-    """Asks `differs` in a process of its own, which imports the package with the number changed. An error is an
-    effect."""
+    """Returns whether a changed number changes the result of `differs`, which runs in a process of its own that imports
+    the package with the number changed. An error is an effect."""
     child = os.fork()
     if child == 0:
         sys.meta_path.insert(0, Finder(number, factor))
@@ -174,7 +174,7 @@ def has_effect(number: Number, factor: float, differs: Callable[[], bool]) -> bo
 
 
 def a_test_fails(number: Number) -> bool:
-    """Runs the unit tests that name the number's module."""
+    """Returns whether a unit test that names the number's module fails."""
     room, _, name = number.module.rpartition(".")
     named = re.compile(rf"{re.escape(number.module)}\b|from {re.escape(room)} import .*\b{re.escape(name)}\b")
     files = [str(path) for path in TESTS.glob("test_*.py") if named.search(path.read_text())]

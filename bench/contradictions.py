@@ -33,19 +33,19 @@ from tollmeter.store.request import Request, read_request, write_request
 OPEN = {"parameters", "facts", "chosen", "paging", "interrupts", "settings", "runs_sd", "widths", "least_cycles"}
 """Dictionaries whose keys are not fields."""
 SEALED = {"k", "n", "c", "records", "i"}
-"""Fields that are set again when a journal is saved."""
+"""Fields that are computed again when a journal is saved."""
 RECORDS = ("visits", "samples", "control", "clock", "gauge", "count", "aside", "counters", "probe", "build", "run")
-"""Kinds of records that are removed, doubled, exchanged and reversed whole. Samples keep their witnesses."""
+"""Kinds of records that are removed, duplicated, exchanged and reversed as a whole. Samples keep their witnesses."""
 OF_VISITS = {"visit", "sample", "witness", "control", "gauge", "count", "aside", "counters", "clock", "marks", "end",
              "skip", "fail"}  # fmt: skip
 SCOPES = "one", "visit", "layout", "point", "all"
 TRIES = 40
-"""To draw a change that changes something."""
+"""Attempts to draw a change that has an effect."""
 WITHDRAWN = "unknown", "interrupted"
 MISSING = "machine.evidence_is_missing"
 FAR, NARROWED, MOST_SHARE, MOST_CONVERGED = 0.2, 2.0, 0.1, 0.2
-"""By how much an answer without an interval may change; how many times narrower an interval may become; and the changes
-of a share of the run, and of the share of converged points."""
+"""Largest harmless changes: of an answer without an interval; of an interval's width, as a factor; of a share of the
+run; and of the share of converged points."""
 MANY = 0.3
 """Share of changes of whole records that change them in all visits."""
 
@@ -54,7 +54,7 @@ Field = tuple[str, ...]
 
 
 class Place(NamedTuple):
-    """The place of a value: stream (-1: run.toml), record, and keys below it."""
+    """The position of a value: stream (-1: run.toml), record, and keys below it."""
 
     stream: int
     record: int

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which estimator of a visit's batches agrees best between runs, and what a visit of few batches is off by.
+"""Which estimator of a visit's batches agrees best between runs, and the bias of a visit of few batches.
 
     bench/estimators.py FOLDER...     each holds runs of one machine and kind
 
-Of rows whose data fit into private caches and that both runs saw uncontended. A difference is of logarithms, in cycles
-where both rows follow the clock, and the smaller of ns and cycles where that is not known. The bias
-compares some batches of a visit, drawn at random, with all of them.
-"""
+Uses rows whose data fit into private caches and that both runs measured on an uncontended core. A difference is of
+logarithms: in cycles if both rows follow the clock, else the smaller one of ns and cycles. The bias compares some
+batches of a visit, drawn at random, with all of its batches."""
 
 from __future__ import annotations
 
@@ -53,11 +52,11 @@ ESTIMATORS = {
     "uncontended, minimum": ("uncontended", quantile(0.0)),
 }
 Run = dict[object, tuple[Series, float]]
-"""Series of rows, and the core clock."""
+"""Series by row, each with the core clock."""
 
 
 def uncontended_series(path: Path) -> Run:
-    """Of each timed row that the run saw uncontended often enough, the series."""
+    """Returns the series of each timed row that has enough uncontended visits."""
     results, found = open_run(path), Run()
     known = known_of(results.outcomes, results.probes, learned(read_request(path)))
     for group in by_point(results.outcomes):
@@ -73,7 +72,7 @@ def uncontended_series(path: Path) -> Run:
 
 
 def compared(runs: Sequence[Run], state: str, of_visits: Callable[[Part], Array]) -> tuple[list[float], list[float]]:
-    """Differences of all pairs of runs, and how visits scatter."""
+    """Returns the differences of all pairs of runs, and the scatter of visits in each row."""
     apart, within = [], []
     for old, new in combinations(runs, 2):
         for key in old.keys() & new.keys():
@@ -90,7 +89,8 @@ def compared(runs: Sequence[Run], state: str, of_visits: Callable[[Part], Array]
 
 
 def bias(every: Sequence[Series], few: int, of_visits: Callable[[Part], Array]) -> float:
-    """Median over rows."""
+    """Returns the median bias over rows of an estimate from a few batches of a visit, relative to that from all
+    batches."""
     rng, of_rows = np.random.default_rng(few), []
     for series in every:
         part, off = series.parts["uncontended"], []

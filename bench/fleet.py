@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A made-up fleet as a Parquet dataset, and what `toll fleet report` takes for it.
+"""Makes a modelled fleet as a Parquet dataset, and measures `toll fleet report` on it.
 
-    bench/fleet.py RUN OUT MACHINES ROWS [ILL]     makes OUT
-    bench/fleet.py RUN SEEDS                       false names in so many fleets of 2,000 machines, in memory
-    bench/fleet.py planted RUN FIRST SEEDS         22 machines with the rows of RUN; a slow one, in memory or as a whole
-    bench/fleet.py RUN                             time and memory of the report at three sizes
+    bench/fleet.py RUN OUT MACHINES ROWS [ILL]     writes the dataset to OUT
+    bench/fleet.py RUN SEEDS                       false names in that many fleets of 2,000 machines, in memory
+    bench/fleet.py planted RUN FIRST SEEDS         22 machines with the rows of RUN; one has slow memory, or is slow
+                                                   as a whole
+    bench/fleet.py RUN                             time and memory of the report for 300 machines
 
-Each machine has the rows of RUN, as often as it takes to have ROWS of them; the copies have a parameter `copy`. A
-machine is fast or slow as a whole by 0.7 % (standard deviation of logarithms), in each probe by 0.7 %, and in each row
-by what the row's own interval says. ILL machines, spread evenly over the fleet, take 5 % longer in every row."""
+Each machine has the rows of RUN, copied until there are ROWS of them; the copies have a parameter `copy`. The costs
+of a machine vary as a whole by 0.7 % (standard deviation of logarithms), in each probe by 0.7 %, and in each row by
+the row's own interval. ILL machines, spread evenly over the fleet, take 5 % longer in every row."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ SEED = 31
 
 
 def copied(index: Index, rows: int) -> tuple[Row, ...]:
-    """So many rows with an interval of enough visits."""
+    """Returns this number of rows, copied from the rows that have enough visits for an interval."""
     known = [row for row in index.rows if row.median and row.low and row.high and row.low > 0
              and row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS]  # fmt: skip
     several = ((known[at % len(known)], at // len(known)) for at in range(rows))
@@ -53,12 +54,12 @@ def copied(index: Index, rows: int) -> tuple[Row, ...]:
 
 
 def ill_of(machines: int, ill: int) -> set[int]:
-    """Spread evenly."""
+    """Returns the indices of the slow machines, spread evenly over the fleet."""
     return {int(at) for at in np.linspace(0, machines - 1, ill + 2)[1:-1]}
 
 
 def times_of(rows: Sequence[Row], machines: int, ill: set[int], seed: int) -> Iterator[NDArray[np.float64]]:
-    """Of each machine, by which it multiplies each row."""
+    """Yields for each machine the factor of each row."""
     chance = np.random.default_rng(seed)
     rates = np.array([row.unit in RATES or row.better == "more" for row in rows])
     probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
@@ -74,7 +75,7 @@ def halves_of(rows: Sequence[Row]) -> NDArray[np.float64]:
 
 
 def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[str]:
-    """Writes the dataset, and returns the names of the ill machines."""
+    """Writes the dataset, and returns the names of the slow machines."""
     index = open_index(find_run(run))
     index = msgspec.structs.replace(index, rows=copied(index, rows))
     sick = ill_of(machines, ill)
@@ -88,7 +89,7 @@ def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[st
 
 
 def _write(sources: dict[str, Path], out: Path, names: Sequence[str], machines: Iterator[NDArray[np.float64]]) -> None:
-    """The tables of each machine: those of the sources with its name and its own numbers."""
+    """Writes the tables of each machine: those of the sources, with the machine's name and its own numbers."""
     with duckdb.connect() as db:
         db.execute("SET threads = 1")
         for name, path in sources.items():
@@ -108,7 +109,7 @@ def _write(sources: dict[str, Path], out: Path, names: Sequence[str], machines: 
 
 
 def count_names(run: str, seeds: int) -> None:
-    """Judges fleets of unlike seeds without files."""
+    """Prints how many slow machines, and how many others, are named in fleets of different seeds, without files."""
     rows = copied(open_index(find_run(run)), ROWS)
     about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
     halves = np.repeat(halves_of(rows)[:, None], FLEET, 1).astype(np.float32)
@@ -122,7 +123,8 @@ def count_names(run: str, seeds: int) -> None:
 
 
 def count_planted(run: str, first: int, seeds: int) -> None:
-    """Fleets with no slow machine and with one: how often it is named, and its interval holds what was planted."""
+    """Prints how often a fleet of equal machines has a named node; and for planted slowdowns, how often the slow node
+    is named and its interval contains the planted value."""
     index = open_index(find_run(run))
     rows = [row for row in index.rows if row.median and row.low and row.high and row.low > 0
             and row.visits >= LEAST_VISITS]  # fmt: skip
@@ -158,7 +160,7 @@ def _small_fleet(rows: Sequence[Row], last: int, seed: int, part: str, cost: flo
 
 
 def report(folder: Path) -> tuple[float, float, str]:
-    """Seconds, MB and the answer."""
+    """Returns seconds, MB and output of `toll fleet report`."""
     start = time.monotonic()
     words = [sys.executable, "-m", "tollmeter", "fleet", "report", str(folder), "--format", "json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # 3: machines are named

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the floating-point suite promises of time and of repeating, measured beside what is promised.
+"""Compares the floating-point suite's times and repeatability with the promised ones.
 
-Every place that this machine has takes part: natively, under emulators of one process, in guests, on bare boards. What
-is not installed is named and left out. Times are wall time with whatever else runs here.
-"""
+Uses every target that this machine has: native execution, user-mode emulators, guests, bare boards. Missing ones are
+named and left out. Times are wall time, including the effect of other activity on this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ IN_GUEST = {"guest:x32": "x32", "guest:vexpress-a9": "arm-soft", "bare:vexpress-
 BUILT = "arm-soft"
 TIMES = 5
 SHORT = 16
-"""The length of the vectors: what an operation costs does not depend on it here, and a trapped one takes long."""
+"""Length of the vectors: the cost of an operation does not depend on it here, and trapped operations are slow."""
 
 
 class Line(NamedTuple):
@@ -52,7 +51,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def visit(target: Target, abi: str, probe: str, way: str = "emulated") -> Outcome:
-    """One visit as a run makes it, always with the same seed."""
+    """Returns one visit as a run makes it, always with the same seed."""
     parameters = (("n", SHORT), ("precision", "double"), ("way", way))
     point = Point(probe=probe, abi=abi, target=target.name, parameters=parameters)
     asked = Visit(id=1, point=point, round=0, cpus=(0,), samples=3, sample_ns=100_000, seed=7, deadline_ms=15_000)
@@ -67,8 +66,8 @@ def executable(abi: str, probe: str) -> str:
 
 
 def matrix(scratch: Path) -> Iterator[Line]:
-    """Every float probe three ways at one length for all ABIs; what they need is built before. The budget bounds the
-    time, so what was not reached in it counts too."""
+    """Yields the time of every float probe in three ways, at one length, for all ABIs. The probes are built before.
+    Points that the budget does not reach are counted."""
     words = [str(ROOT / "toll"), "run", "float.*", f"n={SHORT}", "--abi", ",".join(ABIS), "--budget", "3m"]
     subprocess.run([*words, "--dry-run"], capture_output=True, check=True)
     begun = time.perf_counter()
@@ -98,7 +97,8 @@ def guests() -> Iterator[Line]:
 
 
 def guest(target: Target, abi: str) -> Iterator[Line]:
-    """Boots, runs each probe of the suite each way, and is gone; then the same visits again and again in one boot."""
+    """Yields the time to boot, run each probe of the suite in each way, and end; then the spread of each visit when
+    repeated in one boot."""
     place = target.name
 
     def lived() -> None:
@@ -127,7 +127,7 @@ def repeated(target: Target, abi: str, probe: str, way: str) -> Iterator[Line]:
 
 
 def typical_ns(told: Outcome) -> float | None:
-    """Of one iteration, the median sample; None where this way is not there."""
+    """Returns the ns of one iteration in the median sample; None if this way is not available."""
     costs = sorted((taken.body[1] - taken.body[0]) / taken.iterations for taken in told.samples)
     return costs[len(costs) // 2] if told.status == "ok" else None
 
@@ -136,7 +136,8 @@ def typical_ns(told: Outcome) -> float | None:
 
 
 def counts() -> Iterator[Line]:
-    """Every ABI that an emulator of one process runs: the same visits twice, each batch's count compared."""
+    """Yields for every ABI that a user-mode emulator runs the number of batches whose counts differ between two equal
+    visits."""
     for abi in find(ROOT).abis.values():
         way = next((way for way in abi.runs if way.startswith("qemu-user:")), None)
         if way is None or not emulator_of(way.split(":")[1]) or not Path(executable(abi.name, KERNELS[0])).exists():

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often `toll gate` fails a build that did not change, and how often it sees a change that was planted.
+"""How often `toll gate` fails a build that did not change, and how often it finds a planted change.
 
     python bench/gate.py RUN RUN [RUN...]
 
-Every ordered pair of the runs is a build without a change. Simulated builds, of each run in turn, split the visits of
-each row in two at random, by memory layouts, for the reference and the build; each half gets a between-run deviation
-from a normal distribution with the row's own standard deviation. Then a change is planted in the visits of one row."""
+Every ordered pair of the runs is a build without a change. Simulated builds, of each run in turn, split the visits
+of each row in two at random, by memory layouts, for the reference and the build; each half gets a between-run
+deviation from a normal distribution with the row's own standard deviation. Then a change is planted in the visits of
+one row."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ from tollmeter.report.compared_rows import full_name
 
 BUILDS, PLANTED, LIMITS = 1000, (0.03, 0.10, 0.25), (0.01, 0.05)
 LEAST_EACH = 8
-"""Visits of a row that is split in two."""
+"""Fewest visits of a row that is split in two."""
 Chance = np.random.Generator
 
 
 def pairs(runs: Sequence[str], limit: float) -> tuple[int, int]:
-    """Builds, and those that failed, whatever the verdicts of the runs are."""
+    """Returns the number of builds, and of those that failed, whatever the verdicts of the runs are."""
     decisions: list[Decision] = []
     for base, new in permutations(runs, 2):
         try:
@@ -48,7 +49,7 @@ def pairs(runs: Sequence[str], limit: float) -> tuple[int, int]:
 
 
 def timed(results: Results) -> dict[Key, tuple[Row, VisitValues]]:
-    """Rows of times with the costs of their visits."""
+    """Returns the rows of times with the costs of their visits."""
     rows = {row_key(row): row for row in results.index.rows if row.unit == "ns" and row.status == "ok"}
     several = (one for one in visit_values(results) if one.scatter is not None and len(one.costs) >= LEAST_EACH)
     found = {one.key(): one for one in several if min(one.costs) > 0}
@@ -56,7 +57,8 @@ def timed(results: Results) -> dict[Key, tuple[Row, VisitValues]]:
 
 
 def halves(seen: VisitValues, chance: Chance) -> tuple[list[int], list[int]]:
-    """The places of the visits of the reference and of the build: whole layouts where there are enough of them."""
+    """Returns the indices of the visits of the reference and of the build: whole layouts if there are enough of
+    them."""
     names = [int(name) for name in chance.permutation(sorted(set(seen.layouts)))]
     if len(names) >= 2 * LEAST_LAYOUTS:
         first = set(names[: len(names) // 2])
@@ -71,7 +73,7 @@ def halves(seen: VisitValues, chance: Chance) -> tuple[list[int], list[int]]:
 
 
 def made(row: Row, seen: VisitValues, places_: Sequence[int], of_run: float) -> Row:
-    """The row as a run with some of the visits would state it. of_run: what that run differs by."""
+    """Returns the row that a run with these visits would have. of_run: the run's between-run deviation, as a factor."""
     assert seen.scatter is not None
     costs = [seen.costs[place] * of_run for place in places_]
     own = [seen.layouts[place] for place in places_]
@@ -87,7 +89,7 @@ def made(row: Row, seen: VisitValues, places_: Sequence[int], of_run: float) -> 
 def simulated(
     known: Mapping[Key, tuple[Row, VisitValues]], limit: float, planted: float, chance: Chance
 ) -> tuple[Decision, str]:
-    """The decision on one build, and the name of the row in which the change is planted."""
+    """Returns the decision on one build, and the name of the row in which the change is planted."""
     slow = [*known][int(chance.integers(len(known)))]
     old, new = {}, {}
     for key, (row, seen) in known.items():

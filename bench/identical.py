@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart `toll time` sees two commands, identical ones or with a planted difference, and what it calls them.
+"""The difference that `toll time` finds between two commands, identical or with a planted difference, and its verdicts.
 
     .venv/bin/python bench/identical.py [--times 20] [--runs N] [--beside HYPERFINE] [COMMAND [OTHER]]
     .venv/bin/python bench/identical.py --precision 0.02 --budget 60 \
         'mawk "BEGIN{for(;i<500000;i++);}"' 'mawk "BEGIN{for(;i<510000;i++);}"'
 
-With --beside also the ratio of the medians of this and of `HYPERFINE -N`, one after the other in each turn: what either
-adds to a command.
-"""
+With --beside, also the ratio of the medians by `toll time` and by `HYPERFINE -N`, run one after the other in each
+turn: the time that each adds to a command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to read a journal, and a run folder of any size to read: the visits of a recorded one over and over,
-each with a number, a round and a moment of its own, and every record sealed anew.
+"""The cost of reading a journal, and a run folder of any size for this: it repeats the visits of a recorded run, each
+with a number, a round and a time of its own, and every record with a new checksum.
 
     bench/journal.py                      CPU time and memory of each verb that reads 20 MB
     bench/journal.py RUN                  the same of a run
@@ -35,7 +35,7 @@ MEGABYTE = 1 << 20
 
 
 def later(line: RecordLine, number: int, turn: int, rounds: int, rng: random.Random) -> bytes:
-    """A record of a later visit, whose samples took other times: a journal of copies contradicts itself."""
+    """Returns a record of a later visit with other sample times, since equal copies contradict themselves."""
     if (turn == 0 and line.kind != "visit") or line.kind not in ("visit", "sample", "witness"):
         return line.text + b"\n"
     told = msgspec.json.decode(line.text)
@@ -53,7 +53,8 @@ def later(line: RecordLine, number: int, turn: int, rounds: int, rng: random.Ran
 
 
 def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes]:
-    """Streams of visits until that many bytes are made. Work is counted in a point's first visit alone."""
+    """Yields streams of visits until they have this size in bytes. Only the first visit of a point has a count of
+    work."""
     kept, made, turn, number, rng = list(visits), 0, 0, 0, random.Random(1)
     rounds = 1 + max(msgspec.json.decode(lines[0].text)["round"] for lines in kept)
     while made < size:
@@ -67,7 +68,7 @@ def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes
 
 
 def make(run: Path, out: Path, size: int) -> None:
-    """A run folder of that many bytes."""
+    """Writes a run folder whose journal has this size in bytes."""
     every = [stream.lines for stream in streams(run)]
     # What the end of a run cuts short stands at its end.
     visits = [lines for lines in every if lines[0].kind == "visit" and not any(line.kind == "fail" for line in lines)]
@@ -81,7 +82,7 @@ def make(run: Path, out: Path, size: int) -> None:
 
 
 def figures(run: Path) -> None:
-    """Each verb with nothing kept beside the journal, as after an upgrade; then what the kept answer leaves."""
+    """Prints the cost of each verb: first without a stored index, as after an upgrade; then with it."""
     size = (run / NAME).stat().st_size / MEGABYTE
     for verb in VERBS:
         for kept in ("derived", "kept"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the matrix of 128 CPUs takes, on a machine of two: a folder describes 128 CPUs, and the probe's two threads run
-on CPU 0 and CPU 1 whatever CPUs a visit names (bench/virtual_cpus.c). All 8,001 pairs are then one pair, and 95 % of
+"""Measures the matrix of 128 CPUs on a machine of two. A folder describes 128 CPUs, and the probe's two threads run on
+CPU 0 and CPU 1 whatever CPUs a visit names (bench/virtual_cpus.c). All 8,001 pairs are then the same pair, and 95 % of
 the intervals must contain one value. The 128th CPU is the host's.
 
     bench/matrix.py [SECONDS]    `toll run memory.ping_pong method=flag`, in 70 s
@@ -28,7 +28,7 @@ HALVES = ("0-63", "64-127")
 
 
 def describe(root: Path) -> None:
-    """Two packages of 64 CPUs, eight last-level caches in each, two threads a core."""
+    """Writes the description of two packages of 64 CPUs, with eight last-level caches each and two threads a core."""
     files = {f"{CPUS}/online": "0-127", f"{CPUS}/possible": "0-127",
              "proc/self/status": "Name:\tprobe\nCpus_allowed_list:\t0-127\nMems_allowed_list:\t0-1\n",
              "sys/devices/system/node/online": "0-1"}  # fmt: skip
@@ -47,7 +47,7 @@ def describe(root: Path) -> None:
 
 
 def linked(folder: Path) -> Path:
-    """The probe with virtual CPUs."""
+    """Links the probe with virtual CPUs, and returns its path."""
     built, out = ROOT / "build" / platform.machine(), folder / PROBE
     objects = [*sorted((built / "obj/memory/ping_pong").glob("*.o")), built / "libtoll.a"]
     options = ["-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-Wl,--wrap=syscall", "-Wl,--wrap=sched_getcpu"]

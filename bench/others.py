@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same pairs of runs by `toll compare`, benchstat, Welch's test (hyperfine's scripts) and `pyperf compare_to`.
+"""Compares the same pairs of runs by `toll compare`, benchstat, Welch's test (hyperfine's scripts) and `pyperf
+compare_to`.
 
     .venv/bin/python bench/others.py BENCHSTAT PYPERF RUN RUN [RUN...]
 
-BENCHSTAT, PYPERF: programs. Each run is compared with the one before it: first as they are, then with every row of
-the later one 3 % slower. All judge the same rows by the same visits, at their usual settings: times of three visits
-and more in both runs. pyperf wants as many values of both, and gets the first ones."""
+BENCHSTAT, PYPERF: programs. Each run is compared with the one before it: first unchanged, then with every row of the
+later one 3 % slower. All judge the same rows by the same visits, at their usual settings: times of at least three
+visits in both runs. pyperf requires equal numbers of values, and gets the first ones."""
 
 from __future__ import annotations
 

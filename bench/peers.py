@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tollmeter beside the programs that a user would take instead, interleaved in one session: into docs/benchmarks.md.
+"""Compares Tollmeter with other programs, interleaved in one session, and writes docs/benchmarks.md.
 
-    make bench                  brings what Debian and PyPI have of them (TOLL_INSTALL=no: takes what is there)
-    PEERS=DIR make bench        also takes the programs of that folder, such as those of lmbench
-    ROUNDS=10                   how often each program runs
-    KEPT=FILE                   appends each round to FILE; the page is of all rounds that are there
+    make bench                  installs those programs that Debian and PyPI have (TOLL_INSTALL=no: uses installed ones)
+    PEERS=DIR make bench        also uses the programs in that folder, such as those of lmbench
+    ROUNDS=10                   runs of each program
+    KEPT=FILE                   appends each round to FILE; the page is of all rounds in it
 
-In each round every program runs once, those of a comparison in an order drawn anew. A ratio is of two values of one
-round."""
+In each round every program runs once; the programs of a comparison run in random order. A ratio is of two values of
+one round."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.
 """The 97.5 % quantile of Student's distribution, by the number of values."""
 ONE_CPU = ("taskset", "-c", str(max(os.sched_getaffinity(0))))
 HUGE = (*ONE_CPU, "env", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
-"""malloc asks for huge pages, as our rows of bandwidth do."""
+"""Makes malloc request huge pages, as our rows of bandwidth do."""
 LMBENCH = (*ONE_CPU, "env", "ENOUGH=10000")
-"""Microseconds that a measurement takes: lmbench would look for them for 40 s at each start."""
+"""Sets the time of a measurement in microseconds, which lmbench would otherwise determine for 40 s at each start."""
 WALK = (*LMBENCH, "lat_mem_rd", "-N", "1", "-t", "64", "64")
-"""One measurement of each of 70 sizes takes 15 s; its 11 take over two minutes."""
+"""One measurement of each of 70 sizes takes 15 s; lmbench's usual 11 take over two minutes."""
 TIMES_MS = {"us": 1e-3, "ms": 1.0, "sec": 1e3}
 CYCLICTEST = ("cyclictest", "-t1", "-a", ONE_CPU[2], "-i1000", "-l2000", "-q", "-N", "-h", "200000")
 
 
 class Peer(NamedTuple):
-    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one; or
-    with its unit of time, or a value and how often it occurred. unit: what that is a multiple of, in the unit of the
-    comparison."""
+    """A program to compare with. words: its command; {out} is a file that it writes. pattern: finds its number in the
+    last matching line; with a second group, the number's unit of time, or the number of occurrences of a value. unit:
+    factor from the number to the comparison's unit."""
 
     name: str
     words: tuple[str, ...]
@@ -64,7 +64,8 @@ class Peer(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """ours: the words of `toll`, of which the metric is read; one that begins with `time` writes hyperfine's JSON."""
+    """A comparison. ours: the words of `toll`, whose result contains the metric; words that begin with `time` write
+    hyperfine's JSON."""
 
     title: str
     unit: str
@@ -146,7 +147,7 @@ COMPARISONS = (
 
 
 class Ran(NamedTuple):
-    """One run of one program: its number, or None where it failed."""
+    """One run of one program: its number, or None if it failed; and its duration."""
 
     value: float | None
     seconds: float
@@ -156,7 +157,7 @@ class Ran(NamedTuple):
 
 
 def run_ours(comparison: Comparison, folder: Path) -> Ran:
-    """As a user would type it."""
+    """Runs Tollmeter as a user would, and returns its number."""
     out = folder / "out.json"
     shutil.rmtree(folder / "run", ignore_errors=True)
     words: list[str | Path] = [ROOT / "toll", *comparison.ours, "--beside", "--out", folder / "run"]
@@ -176,7 +177,8 @@ def run_ours(comparison: Comparison, folder: Path) -> Ran:
 
 
 def run_peer(peer: Peer, folder: Path, ran: dict[tuple[str, ...], tuple[str, float]]) -> Ran:
-    """All that it prints and writes is searched. ran: what this round's commands printed, and how long they took."""
+    """Runs a program, and returns its number, from its output or the file that it writes. ran: output and duration of
+    the commands of this round."""
     if peer.words not in ran:
         out = folder / "peer.json"
         out.unlink(missing_ok=True)
@@ -191,7 +193,7 @@ def run_peer(peer: Peer, folder: Path, ran: dict[tuple[str, ...], tuple[str, flo
 
 
 def number_of(peer: Peer, text: str) -> float | None:
-    """In the unit of the comparison."""
+    """Returns the number in a program's output, in the unit of the comparison; None without one."""
     found = re.findall(peer.pattern, text, re.MULTILINE)
     if not found:
         return None
@@ -203,21 +205,21 @@ def number_of(peer: Peer, text: str) -> float | None:
 
 
 def environment() -> dict[str, str]:
-    """With the programs of PEERS first."""
+    """Returns the environment with the programs of PEERS first in the path."""
     folder = os.environ.get("PEERS", "")
     places = [folder, f"{folder}/bin"] if folder else []
     return {**os.environ, "PATH": os.pathsep.join([*places, os.environ["PATH"]])}
 
 
 def is_here(peer: Peer) -> bool:
-    """Its program, behind what pins it to a CPU and sets variables."""
+    """Returns whether the program is installed: the first word after those that pin it to a CPU and set variables."""
     words = peer.words[len(ONE_CPU) :] if peer.words[: len(ONE_CPU)] == ONE_CPU else peer.words
     program = next(word for word in words if word != "env" and "=" not in word)
     return shutil.which(program, path=environment()["PATH"]) is not None
 
 
 def install() -> None:
-    """What Debian and PyPI have of the peers. TOLL_INSTALL=no forbids it, and what is missing is named in the page."""
+    """Installs the programs that Debian and PyPI have, unless TOLL_INSTALL=no. The page names the missing ones."""
     if os.environ.get("TOLL_INSTALL") == "no":
         return
     subprocess.run([ROOT / "toll", "--install", *PACKAGES], check=False)
@@ -227,11 +229,11 @@ def install() -> None:
 
 
 Round = dict[str, dict[str, Ran]]
-"""By title and program."""
+"""Results by title of the comparison and name of the program."""
 
 
 def one_round(folder: Path) -> Round:
-    """A command that is the peer of several rows runs once."""
+    """Runs each program once, in random order within each comparison. A command that serves several rows runs once."""
     ran: dict[tuple[str, ...], tuple[str, float]] = {}
     done: Round = {}
     for comparison in COMPARISONS:
@@ -244,7 +246,7 @@ def one_round(folder: Path) -> Round:
 
 
 def kept() -> list[Round]:
-    """The rounds of the file KEPT."""
+    """Returns the rounds in the file KEPT."""
     file = Path(os.environ.get("KEPT", os.devnull))
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return [
@@ -254,7 +256,7 @@ def kept() -> list[Round]:
 
 
 def measure() -> list[Round]:
-    """What was kept, and ROUNDS more."""
+    """Returns the rounds in KEPT and ROUNDS new ones."""
     rounds = kept()
     with tempfile.TemporaryDirectory() as folder, Path(os.environ.get("KEPT", os.devnull)).open("a") as file:
         for turn in range(ROUNDS):
@@ -266,7 +268,7 @@ def measure() -> list[Round]:
 
 
 def runs_of(comparison: Comparison, rounds: Sequence[Round]) -> dict[str, list[Ran]]:
-    """By program, a list of the rounds in which all programs of the comparison ran; ours first."""
+    """Returns by program its runs in the rounds in which all programs of the comparison ran; ours first."""
     found = [one.get(comparison.title, {}) for one in rounds]
     names = [name for name in (OURS, *(peer.name for peer in comparison.peers)) if any(name in one for one in found)]
     whole = [one for one in found if one.keys() >= {*names}]
@@ -277,8 +279,8 @@ def runs_of(comparison: Comparison, rounds: Sequence[Round]) -> dict[str, list[R
 
 
 class Summary(NamedTuple):
-    """value: the median. best: of all rounds. spread: of all rounds, (most - least) / median. wanted_s: what half an
-    interval of 2 % takes. ratio: to ours, with its 95 % interval; None for ours."""
+    """The results of one program over all rounds. value: the median. best: the best value. spread: (most - least) /
+    median. wanted_s: time until half an interval is 2 %. ratio: to ours, with its 95 % interval; None for ours."""
 
     name: str
     value: float
@@ -290,7 +292,7 @@ class Summary(NamedTuple):
 
 
 def summaries(runs: dict[str, list[Ran]], unit: str) -> list[Summary]:
-    """Of the programs that have at least two numbers."""
+    """Returns the summaries of the programs that have at least two numbers."""
     best = max if unit.endswith("/s") else min
     return [
         _summary(name, ran, runs[OURS], best)
@@ -311,7 +313,7 @@ def _summary(name: str, ran: Sequence[Ran], ours: Sequence[Ran], best: Callable[
 
 
 def ratio_of(ran: Sequence[Ran], ours: Sequence[Ran]) -> tuple[float, float, float] | None:
-    """The geometric mean of the ratios of each round, and its 95 % interval."""
+    """Returns the geometric mean of the ratios of each round, and its 95 % interval; None for fewer than two."""
     logs = [
         math.log(one.value / other.value) for one, other in zip(ran, ours, strict=True) if one.value and other.value
     ]
@@ -322,7 +324,7 @@ def ratio_of(ran: Sequence[Ran], ours: Sequence[Ran]) -> tuple[float, float, flo
 
 
 def behind(ours: Summary, peer: Summary) -> str:
-    """In what ours is behind this peer: empty where in nothing."""
+    """Returns the properties in which ours is behind this program; empty if there are none."""
     lacks = []
     if not NEAR[0] <= peer.best / ours.best <= NEAR[1]:
         lacks.append("value differs")
@@ -339,7 +341,7 @@ def behind(ours: Summary, peer: Summary) -> str:
 
 
 def rows(comparison: Comparison, runs: dict[str, list[Ran]]) -> Iterator[tuple[str, str]]:
-    """A line of the table for each peer, and what ours is behind in."""
+    """Yields a line of the table for each program, and the properties in which ours is behind it."""
     found = {summary.name: summary for summary in summaries(runs, comparison.unit)}
     ours = found.pop(OURS, None)
     for peer in found.values() if ours else ():
@@ -408,7 +410,7 @@ TITLES = (
 
 
 def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: str) -> str:
-    """All of it."""
+    """Returns the whole page."""
     lines = [row for comparison, runs in measured for row in rows(comparison, runs)]
     lines.sort(key=lambda row: ("value" not in row[1], not row[1]))
     table = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *(line for line, _ in lines)]
@@ -428,7 +430,7 @@ def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: st
 
 
 def _spreads(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:
-    """How often ours has at most half of the spread of lmbench."""
+    """Returns a sentence with the number of rows in which ours has at most half of lmbench's spread."""
     found = [{one.name: one.spread for one in summaries(runs, comparison.unit)} for comparison, runs in measured]
     shares = [spreads[OURS] / spreads["lmbench"] for spreads in found if spreads.keys() >= {OURS, "lmbench"}]
     half = sum(one <= 0.5 for one in shares)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How complete a bill is: real programs, the share of their CPU time that `toll bill` finds in the kernel, and the
-share of the samples of `perf record -e cpu-clock` that lie there.
+"""How complete a bill is: for real programs, the share of their CPU time that `toll bill` finds in the kernel, beside
+the share of the samples of `perf record -e cpu-clock` in the kernel.
 
     .venv/bin/python bench/programs.py [TURNS]
 
-Each line: the CPU time of the program, without and under the profile; both shares, that of the profile with its 95 %
-interval; and their ratio, whose goal is 0.90 to 1.00. It needs root and perf; a program that is not installed is
-named."""
+Each line has the CPU time of the program, without and under the profile; both shares, that of the profile with its
+95 % interval; and their ratio, whose goal is 0.90 to 1.00. It needs root and perf; a program that is not installed
+is named."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from tollmeter.targets.timer import Words
 FILES, ROWS = 100, 4000
 BILLS, BUDGET_S = 3, 1.5
 SAMPLES_HZ, LEAST_SAMPLES, MOST_PROFILES = 9_973, 12_000, 30
-"""A prime rate: no multiple of the kernel's tick, at which processes are switched."""
+"""Sampling rate: a prime, so that it is no multiple of the kernel's tick, at which processes are switched. Fewest
+samples, and most profiles."""
 EXEC, FORK = re.compile(r"COMM exec: (.*):(\d+)/"), re.compile(r"FORK\((\d+):\d+\):\((\d+):")
 SAMPLE = re.compile(r" *(\d+) +([0-9a-f]+) *")
 KERNEL = 1 << 63
-"""Addresses from here on are the kernel's, on x86-64 and AArch64."""
+"""First address of the kernel on x86-64 and AArch64."""
 
 
 class Program(NamedTuple):
-    """needs: the executable that has to be installed."""
+    """A program to bill. needs: the executable that must be installed."""
 
     name: str
     needs: str
@@ -90,8 +91,9 @@ def samples_of(name: str, told: str) -> tuple[int, int]:
 
 
 def line_of(program: Program, folder: Path) -> str:
-    """Bills and profiles alternate, since other load changes the share of the kernel. The scheduler accounts an
-    interrupt that wakes a thread to it, from before the switch; a profile does not, so that time is left out here."""
+    """Returns the line of a program. Bills and profiles alternate, since other activity changes the share of the
+    kernel. The scheduler charges a thread with the interrupt that wakes it, before the switch, and a profile does not;
+    this time is left out here."""
     words = Words(shutil.which(program.words[0]) or program.words[0], program.words)
     cpu_ns = kernel_ns = 0.0
     inside = total = runs = 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of memory.latency would ask of recorded machines: `bench/recorded_machines.py FOLDER...`, each the root of
-a /sys and a /proc, such as the recordings of util-linux (tests/ts/lscpu/dumps) and hwloc (tests/hwloc/linux), unpacked.
+"""Plans a run of memory.latency for recorded machines: `bench/recorded_machines.py FOLDER...`, each the root of a /sys
+and a /proc, such as the recordings of util-linux (tests/ts/lscpu/dumps) and hwloc (tests/hwloc/linux), unpacked.
 
-A line for each: the CPU of the single worker and its kind, kinds of core, data caches and where each size is from, and
-the sizes that the curve begins with and may grow to. It ends with 1 where a plan has no size beyond all caches."""
+Prints a line for each: the CPU of the single worker and its kind, kinds of core, data caches and the source of each
+size, and the sizes that the curve begins with and may grow to. Exit status 1 if a plan has no size beyond all
+caches."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ BUILT = ROOT / "build" / ABI
 
 
 def machine_of(root: Path) -> Machine | None:
-    """The record of a probe for which the folder stands for the machine; None where it names no CPU."""
+    """Returns the machine record of a probe that reads this folder in place of the system; None if it names no CPU."""
     done = subprocess.run(
         [BUILT / "memory.latency", "--machine"], capture_output=True, timeout=60, check=True,
         env={**os.environ, "TOLL_SYSTEM_ROOT": str(root)},
@@ -43,13 +44,13 @@ def _catalog() -> Catalog:
 
 @cache
 def _suite() -> Suite:
-    """The memory curve of the default suite."""
+    """Returns the memory curve of the default suite."""
     suite = read_suite(ROOT / "suites/default.toml")
     return replace(suite, select=tuple(one for one in suite.select if one.probe == "memory.latency"))
 
 
 def line_of(root: Path, machine: Machine) -> tuple[str, bool]:
-    """The line, and whether the curve goes beyond every cache that is reported."""
+    """Returns the line, and whether the curve goes beyond every reported cache."""
     seen = measured_caches(machine, ())
     plan = make_plan(_suite(), _catalog(), seen, budget_seconds=100, seed=1)
     curve = plan.curves()[0]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler on a computed clock: how many points have converged after how many seconds.
+"""Replays the scheduler on a computed clock: the number of converged points over time.
 
     .venv/bin/python bench/schedule.py RUN [RUN ...] [--budget 60] [--seeds 8]
 
-A visit answers with a recorded visit of its point, drawn at random from one of the runs, and takes the time that such
-visits and set-ups took there. The same words in two checkouts compare their schedulers, also on a busy machine. The
-runs have to be of this checkout's build."""
+A visit answers with a recorded visit of its point, drawn at random from one of the runs, and takes the time that
+such visits and set-ups took there. The same words in two checkouts compare their schedulers, even on a busy machine.
+The runs have to be of this checkout's build."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from tollmeter.plan import Effort, Plan
 from tollmeter.store.journal import read
 
 LONGEST_S = 15.0
-"""Between the starts of two visits; in a longer time something else happened."""
+"""Longest time between the starts of two visits that counts as theirs: a longer one has another cause."""
 LEAST_S = 0.001
-"""Of a visit without most of its samples."""
+"""Shortest time of a visit without most of its samples."""
 
 
 class Recorded:
-    """Visits by point, and the seconds that a visit and a set-up took: the median, over the runs."""
+    """Recorded visits by point, and the median seconds of a visit and of a set-up over the runs."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         runs = [sorted(read(folder).outcomes, key=lambda outcome: outcome.at_ns) for folder in folders]
@@ -59,7 +59,7 @@ class Recorded:
         )
 
     def like(self, number: int, point: Point) -> Point:
-        """The recorded point of the same probe and ABI whose parameters differ least."""
+        """Returns the recorded point of the same probe and ABI whose parameters differ least."""
         known = self.visits[number]
         near = [other for other in known if (other.probe, other.abi) == (point.probe, point.abi)] or [*known]
         return point if point in known else min(near, key=lambda other: _distance(other, point))
@@ -73,8 +73,8 @@ def _by_point(outcomes: Sequence[Outcome]) -> dict[Point, list[Outcome]]:
 
 
 def _gaps(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Outcome, float, bool]]:
-    """Two visits in turn, the seconds between their starts, and whether the second's layout was set up in these: that
-    happens before it starts."""
+    """Yields successive visits, the seconds between their starts, and whether the second visit's layout was set up in
+    this time: set-up precedes the start."""
     seeds: dict[tuple[Point, tuple[int, ...]], int] = {}
     for outcome, after in pairwise(outcomes):
         seeds[outcome.point, outcome.cpus] = outcome.seed
@@ -100,7 +100,8 @@ def _distance(one: Point, other: Point) -> float:
 
 
 class Replay:
-    """A target, an observer and a journal on one clock. curve: seconds, and points converged then."""
+    """A target, an observer and a journal on one clock. curve: numbers of converged points, each with its time in
+    seconds."""
 
     name = "local"
 
@@ -128,7 +129,7 @@ class Replay:
         return b""
 
     def answered(self, *_: object) -> Outcome:
-        """In place of reading a stream."""
+        """Returns the last visit's outcome, in place of reading a stream."""
         return self._answer
 
     def outcome(self, outcome: Outcome) -> None:
@@ -145,11 +146,11 @@ class Replay:
         )
 
     def visited(self, least: int = 1) -> list[Point]:
-        """The planned points with so many visits."""
+        """Returns the planned points with at least this number of visits."""
         return [point for point in self._plan.points() if len(self._seen.get(point, [])) >= least]
 
     def nothing(self, *_: object) -> None:
-        """Of an observer and a journal, what a replay does not need."""
+        """Ignores the calls of an observer and a journal that a replay does not need."""
 
     visit = append = note = interrupt = nothing
 

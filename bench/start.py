@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person waits for before anything is measured: starts and builds, in seconds, on this machine.
+"""Measures the time before a run: starts and builds, in seconds, on this machine.
 
-Each is done several times; the shortest is what the work takes, the longest what a busy machine makes of it.
-"""
+Each is repeated; the shortest time is that of the work, and the longest shows the effect of a busy machine."""
 
 from __future__ import annotations
 

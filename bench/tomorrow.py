@@ -71,7 +71,7 @@ def collect(folder: Path, runs: int, pause_s: float) -> None:
 
 
 def copied(tree: Path) -> Path:
-    """The checkout with the planted probes."""
+    """Copies the checkout, adds the planted probes, and returns the copy's folder."""
     files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     for name in filter(None, files.split("\0")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -98,9 +98,10 @@ def judge(folder: Path) -> None:
 
 
 class Judged(NamedTuple):
-    """Of all rows with a number and an interval that three runs have in one state. half: of the middle interval, as a
-    share. held: intervals that hold the median of all runs, and all. parted: pairs of intervals that are disjoint, and
-    all. changed: rows that tollmeter.compare calls changed in all pairs of runs, and all."""
+    """A judgement of all rows with a number and an interval that at least three runs have in one state. half: of the
+    median interval, as a share. held: intervals that contain the median of all runs, and all intervals. parted:
+    disjoint pairs of intervals, and all pairs. changed: rows that tollmeter.compare calls changed in all pairs of runs,
+    and all rows."""
 
     half: float
     held: tuple[int, int]
@@ -133,7 +134,8 @@ def judge_rows(folders: Sequence[Path]) -> None:
 
 
 def views(several: Sequence[tuple[Row, float]]) -> list[tuple[float, float, float]]:
-    """Logarithms of low, median and high, in the view that scatters less: as stated, or in cycles of the clock."""
+    """Returns the logarithms of low, median and high, in the view with less scatter: in the row's unit, or in
+    cycles."""
     stated = [(log(row.low or 0), log(row.median or 0), log(row.high or 0)) for row, _ in several]
     unit = several[0][0].unit
     sign = 1 if unit == "ns" else -1 if unit in RATES else 0
@@ -157,7 +159,8 @@ def repeat(folder: Path, runs: int, budget_s: int) -> None:
 
 
 def usual(folders: Sequence[Path]) -> None:
-    """The largest of the folders, each of which holds runs of one machine."""
+    """Prints the largest between-run deviation of each probe over the folders, each of which holds runs of one
+    machine."""
     found: dict[str, float] = {}
     for folder in folders:
         runs = [open_run(path) for path in run_folders(folder)]
@@ -169,7 +172,8 @@ def usual(folders: Sequence[Path]) -> None:
 
 
 def in_turns(path: Path) -> None:
-    """How often each is distinguished from none by so many layouts of one run, drawn anew each time."""
+    """Prints how often each planted change is distinguished from no change by several numbers of layouts, drawn at
+    random from one run."""
     results = open_run(path)
     known = known_of(results.outcomes, results.probes)
     layouts = list(dict.fromkeys(outcome.seed for outcome in results.outcomes))
@@ -185,7 +189,8 @@ def in_turns(path: Path) -> None:
 
 
 def count_found(folder: Path, count: int) -> None:
-    """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
+    """Prints how often a planted change is found between two groups of runs of 7 s, drawn at random. count: runs in a
+    group."""
     rng = random.Random(count)
     runs = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
     for planted in PLANTED:
@@ -198,7 +203,8 @@ def count_found(folder: Path, count: int) -> None:
 
 
 def pooled(runs: Sequence[Results]) -> Row:
-    """The one row of several runs' visits, by what the machine's earlier runs had taught the latest."""
+    """Returns the row of the visits of several runs together, with the knowledge that the latest run had of earlier
+    runs."""
     outcomes = [outcome for results in runs for outcome in results.outcomes]
     latest = max(runs, key=lambda results: results.index.run.started)
     before = learned(read_request(Path(latest.index.run.folder)))
@@ -207,7 +213,8 @@ def pooled(runs: Sequence[Results]) -> Row:
 
 
 def by_key(runs: Iterable[tollmeter.Run]) -> dict[object, list[tuple[Row, float]]]:
-    """Rows, and the core clock of their run. A whole core and a shared one are no repetition of each other."""
+    """Returns the rows with the core clock of their run, by row and state: two core states are no repetition of each
+    other."""
     found: dict[object, list[tuple[Row, float]]] = defaultdict(list)
     for run in runs:
         for row in run.rows:

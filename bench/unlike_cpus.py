@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often equal CPUs are named slow or contended, and a core that is 5 % slower is found.
+"""How often equal CPUs are named slow or contended, and how often a core that is 5 % slower is found.
 
     .venv/bin/python bench/unlike_cpus.py        8 minutes of one CPU
 
-Sweeps of three visits. CPUs scatter by 0.5 %, and a visit of a CPU by 0.5 %, as the clock loop of a busy guest of two
-CPUs did; a share of the visits is delayed by 10 % in the mean."""
+Models sweeps of three visits. CPUs scatter by 0.5 %, and visits of a CPU by 0.5 %, like the clock loop of a busy
+guest of two CPUs; a share of the visits is delayed by 10 % in the mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPUS, MOST_SLOW = 4000, 150
 def sweep(
     random: np.random.Generator, count: int, delayed: float, slower: float = 0.0
 ) -> dict[tuple[str, str], EachCpu]:
-    """slower: by how much the first CPU's clock is."""
+    """Returns the modelled costs of one sweep. slower: how much slower the first CPU's clock is, as a share."""
     costs = {}
     for point in ((loop, beside) for loop in LOOPS for beside in BESIDES):
         logs = random.normal(0, BETWEEN, count) + random.normal(0, NOISE, (VISITS, count))

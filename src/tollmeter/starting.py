@@ -52,7 +52,7 @@ that beside twelve busy programs."""
 
 def restore_environment() -> None:
     """Restores environment variables whose names a shell cannot have, such as functions that bash exports. The shell
-    that reads ./toll drops them, and passes them on in one variable: one in each line, with \1 for a line end."""
+    that reads ./toll drops them, and passes them on in one variable: one in each line, with \\1 for a line end."""
     for line in os.environ.pop(_UNNAMEABLE, "").splitlines():
         name, _, value = line.partition("=")
         os.environ[name] = value.replace("\1", "\n")

@@ -3,8 +3,8 @@
 when a probe that needs them is selected, and never installed. The libraries of probes are listed in
 probes/libraries.toml.
 
-build/libraries/NAME the unpacked library, or a link to the user's own folder build/libraries/NAME.from the checksum of
-the download, or that folder; empty after the library was removed
+    build/libraries/NAME         the unpacked library, or a link to the user's own folder
+    build/libraries/NAME.from    the checksum of the download, or that folder; empty after the library was removed
 
 Root is not needed: apt reports the address of a package by the system's lists, or by our own lists if these do not
 contain it."""
