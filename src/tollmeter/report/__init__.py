@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words into pages: terminal, Markdown, charts and one self-contained page, all made from `Results`."""
+"""Makes terminal output, Markdown, charts and a self-contained page from `Results`."""

@@ -15,7 +15,7 @@ from tollmeter.report.timed import COMMAND, IN_ALL, ITEM, TOLL
 
 OWN = "the program's own, the loader's, or unattributed"
 _SHOWN = 12
-"""Charges on one screen; the others are one line."""
+"""Charges on one screen; all others are one line."""
 _LEAST_SHARE = 0.005
 
 

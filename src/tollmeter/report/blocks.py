@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of an answer, without their content: tables, listings, headings. Lists of verbs are printed of these alone."""
+"""The parts of an answer: tables, listings, headings, without their content. Lists of verbs consist of these alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Table:
 
     @cached_property
     def sure(self) -> tuple[bool, ...]:
-        """Returns for each column whether some of its numbers have an interval."""
+        """Returns for each column whether any of its numbers has an interval."""
         cells_by_column = zip(*(row.cells for row in self.rows), strict=True)
         return tuple(any(isinstance(cell, Figure) and cell.sure for cell in cells) for cells in cells_by_column)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for every chart and for the page: two palettes, one accent, the type, and the Vega-Lite configuration.
+"""The style of every chart and of the page: two palettes, one accent colour, the type, and the Vega-Lite configuration.
 
 The six series colours were chosen by search: every pair stays 20 or more CIE76 units apart for normal sight and under
 simulated protanopia, deuteranopia and tritanopia (Machado et al. 2009, doi:10.1109/TVCG.2009.113), and each has a
@@ -42,7 +42,7 @@ PALETTE = {
     "heat-text-low": ("#1a1f24", "#e7eaed"),
     "heat-text-high": ("#ffffff", "#14171b"),
 }
-"""By its name, a colour in light and in dark."""
+"""Colours by name, in light and in dark mode."""
 LIGHT, DARK = ({name: pair[place] for name, pair in PALETTE.items()} for place in (0, 1))
 
 THINGS = {
@@ -53,12 +53,12 @@ THINGS = {
     "uncontended core": 0, "contended core": 1, "unknown": 5, "here": 0, "published": 1,
     "portable": 0, "libc": 1, "avx512": 2, "avx2": 3, "sse2": 4, "neon": 2, "A": 0, "B": 1,
 }  # fmt: skip
-"""The colour of a thing, by its first words: the same in every chart and on every page."""
+"""Colour numbers by the first words of a name: the same in every chart and on every page."""
 
 
 def places(names: Sequence[str]) -> list[int]:
-    """The colour of each series: that of its name or part; the next free one if taken. From index 6 on colours
-    repeat."""
+    """Returns the colour number of each series: that of its name or of a part of it; if that is taken, the next free
+    one. From index 6 on colours repeat."""
     taken: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
         thing, (turn, count) = _thing(name), divmod(len(taken), len(SERIES))
@@ -82,12 +82,12 @@ Colour = Callable[[str], str]
 
 
 def by_variable(name: str) -> str:
-    """A colour that the page's style sheet determines, so that light, dark and print share one drawing."""
+    """Returns a colour as a variable of the page's style sheet, so that light, dark and print share one drawing."""
     return f"var(--{name})"
 
 
 def by_value(name: str) -> str:
-    """The light colour itself, for picture files."""
+    """Returns the colour of the light palette, for picture files."""
     return LIGHT[name]
 
 

@@ -18,7 +18,7 @@ from tollmeter.report.compared_rows import Compared, change_verdict, full_name, 
 from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
 
 MOST_ANNOTATIONS = 10
-"""GitHub shows as many of one step."""
+"""Annotations that GitHub shows for one step."""
 
 
 class Case(NamedTuple):
@@ -37,7 +37,7 @@ class Annotation(NamedTuple):
 
 
 def junit(suite: str, cases: Sequence[Case]) -> str:
-    """One test case for each row."""
+    """Returns one test case for each row, as JUnit's XML."""
     results = Counter(case.result for case in cases)
     numbers = f'tests="{len(cases)}" failures="{results["failed"]}" skipped="{results["skipped"]}" errors="0"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {numbers}>",
@@ -51,7 +51,7 @@ def junit(suite: str, cases: Sequence[Case]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """An XML attribute without control characters."""
+    """Returns an XML attribute without control characters."""
     return quoteattr(printable(text))
 
 

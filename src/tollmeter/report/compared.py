@@ -37,13 +37,13 @@ from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size
 
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600
-"""A budget beyond this is not advised."""
+"""Longest budget that is advised."""
 BOUND = 0.1
-"""Difference up to which inconclusive rows are counted apart: most changes that a person asks about are larger."""
+"""Difference up to which inconclusive rows are counted separately: most relevant changes are larger."""
 
 
 def blocks(compared: Compared, *, whole: bool) -> list[Block]:
-    """All printed blocks. whole: every row and every reason."""
+    """Returns all printed blocks. whole: includes every row and every reason."""
     return [*_head(compared), *_machines(compared, whole), *_rows(compared, whole), *_counts(compared, whole)]
 
 
@@ -129,7 +129,7 @@ def _machines(compared: Compared, whole: bool) -> list[Block]:
 
 
 def _rows(compared: Compared, whole: bool) -> list[Block]:
-    """The rows that changed, and the curves with several changed rows; or every row."""
+    """Returns the rows that changed, and the curves with several changed rows; or every row."""
     by_key, sentences = compared.by_key(), []
     in_curves: set[int] = set()
     if whole or compared.machines:

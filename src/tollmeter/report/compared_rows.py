@@ -19,7 +19,7 @@ from tollmeter.report.numbers import DASH, LEAST_TIMES, count, of_row, percent, 
 
 SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)
-"""From twice as much on a change is printed as a multiple."""
+"""Units of times and rates, whose change is printed as a multiple from twice as much on."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Compared:
     machines: bool = False
 
     def by_key(self) -> dict[Key, list[Change | None]]:
-        """The changes of each row, one for each run that is compared with the reference."""
+        """Returns the changes of each row, one for each run that is compared with the reference."""
         changes: dict[Key, list[Change | None]] = {}
         for place, comparison in enumerate(self.comparisons):
             for change in comparison.changes:
@@ -59,7 +59,7 @@ def full_name(row: Row) -> str:
 
 
 def point_name(point: Point, metric: str) -> str:
-    """The full name of a point's row."""
+    """Returns the full name of a point's row."""
     return _full_name(point.probe, metric, point.values(), point.abi, point.target)
 
 
@@ -156,7 +156,8 @@ def by_how_much(change: Change) -> str:
 
 
 def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) -> str:
-    """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
+    """Returns a sentence: the boundaries that moved, and at how many values the curve changed, where, and by how
+    much."""
     parts = []
     for moved in explaining_boundaries(curve, boundaries):
         old, new = (size_of_level(level).bare for level in (moved.old, moved.new))
@@ -179,7 +180,7 @@ def _span(texts: Sequence[str]) -> str:
 
 MOST_NAMED = 6
 LEAST_CONTENDED = 0.05
-"""A smaller share of the time in timed batches is no difference between runs."""
+"""Share of the time in timed batches below which a contended core is no difference between runs."""
 
 
 def differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:

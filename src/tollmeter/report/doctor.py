@@ -32,13 +32,13 @@ SHOWN = {
     "wake-of-spinning": "wake-up of a spinning CPU", "timer-late": "timer late by",
     "gain-of-huge-pages": "huge pages save a load",
 }  # fmt: skip
-"""What a person compares machines by, of each meaning the first row."""
+"""Names of the values by which machines are compared, by meaning; the first row of each meaning is used."""
 _FEW_UNMEASURED = 4
 _INDENT, _HANGING = 5, 7
 
 
 class FileChange(NamedTuple):
-    """One file of the machine, with its present value and the value that mends the finding."""
+    """One file of the machine, with its present value and the value that the remedy sets."""
 
     path: str
     found: str
@@ -46,11 +46,11 @@ class FileChange(NamedTuple):
 
 
 Changed = Mapping[FileChange, Finding]
-"""Each with the finding that asks for it."""
+"""Changes of files, each with the finding that requires it."""
 
 
 def _headline(found: Sequence[Finding], unjudged: Sequence[str]) -> str:
-    """The answer in a sentence."""
+    """Returns the answer in a sentence."""
     ranks = Counter(finding.rank for finding in found)
     parts = [f"{count(ranks[rank], 'condition')} {_verb(rank, ranks[rank])}" for rank in DISTORTING if ranks[rank]]
     if ranks["costs"]:

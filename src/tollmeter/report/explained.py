@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of `--explain`: for a probe its method, its proof and its machine code; for a row its visits, drawn on one
-scale, and its discarded samples."""
+"""The output of `--explain`: for a probe its method, its verification and its machine code; for a row its visits, drawn
+on one scale, and its discarded samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tollmeter.report.strips import SCALE, interval, position_on_scale
 from tollmeter.root import typed
 
 MOST_INSTRUCTIONS, MOST_LINES = 40, 60
-"""Of one function: the loop of most bodies is shorter, and longer ones are read with objdump."""
+"""Instructions and lines of one function: the loop of most bodies is shorter, and objdump shows longer ones."""
 MOST_VISITS = 24
-"""Lines that fit on a screen."""
+"""Visits that fit on a screen."""
 MOST_ROWS = 4
-"""Of one answer: each takes a screen."""
+"""Rows of one answer, each of which takes a screen."""
 LEVELS = SCALE * 2
 _STANDS_FOR = {
     "quantile": "the lower quartile of its batches", "median": "the median of its batches",
@@ -52,8 +52,8 @@ class CrossingCode(NamedTuple):
 
 
 class ExplainedProbe(NamedTuple):
-    """The explanation of a probe. method: functions: role, name and lines of each function that it names. refusals:
-    sentences that replace a number. code: machine code of its body; remark: why there is none, or a doubt about it."""
+    """The explanation of a probe. functions: role, name and lines of each function that the probe names. refusals:
+    sentences that replace a number. code: machine code of its body. remark: why there is none, or a doubt about it."""
 
     probe: Probe
     method: tuple[tuple[str, tuple[str, ...]], ...]
@@ -81,7 +81,7 @@ class ExplainedVisit(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A total of one kind of evidence over all samples, None if not reported. of: the whole of which it is a part."""
+    """A total of one kind of evidence over all samples, None if not reported. of: the total that contains it."""
 
     what: str
     total: float | None
@@ -225,7 +225,8 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
 
 
 def _visits(explained: ExplainedRow) -> Table | None:
-    """Each visit on one scale, with the row's interval below; of many visits some, evenly spread."""
+    """Returns a table of visits on one scale, with the row's interval below. Of many visits, some are shown, evenly
+    spaced."""
     shown = [visit for visit in explained.visits if visit.value is not None]
     if not shown:
         return None

@@ -21,7 +21,7 @@ from tollmeter.report.timed import TIME
 FORMAT = 1
 MOST_NAMED = 3
 HOPELESS = 1.0
-"""A row that shows no less than a doubling guards nothing."""
+"""Smallest slowdown, as a share, that a row must be able to show: a row that shows only larger ones guards nothing."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def sentences(gated: Gated) -> list[str]:
 
 
 def _floor(decision: Decision) -> str:
-    """The smallest change that the rows could show."""
+    """Returns the smallest change that the rows could show."""
     least = sorted(row.least for row in decision.rows if not row.judged.reason)
     if not least:
         return "No row can show a change."
@@ -87,7 +87,7 @@ def blocks(gated: Gated) -> list[Block]:
 
 
 def _failures(decision: Decision) -> Table | None:
-    """The rows that fail, largest slowdown first."""
+    """Returns the rows that fail, largest slowdown first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
     lines = [Line((row.judged.name, _by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", _shows(row)))
              for row in decision.of("slower")]  # fmt: skip
@@ -186,7 +186,7 @@ class GatedCommands:
 
 
 def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
-    """The result first, then each measurement."""
+    """Returns the result first, then each measurement."""
     sentences = [f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit), gated.more)}."]
     for number, opposed in enumerate(gated.measured, 1):
         change = f"{opposed.ratio:.3f} times the {opposed.metric} ({opposed.low:.3f} to {opposed.high:.3f})"

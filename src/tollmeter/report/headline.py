@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first sentence of a run: the answer to its question, its problems, and the results of interleaved comparisons.
-
-A finding is a problem by its severity: a note is none."""
+"""The first sentence of a run: the answer to its question, its problems, and the results of interleaved comparisons. A
+finding is a problem unless its severity is `note`."""
 
 from __future__ import annotations
 
@@ -81,8 +80,8 @@ NOT_JUDGED = "problems are not ruled out"
 @dataclass(frozen=True)
 class Problems:
     """The problems of the first screen. lead: their number, or that none was found, or that none was judged. named:
-    claims of the gravest, in the order of the findings. rest: number of other problems, the probes looked at, or why
-    the run could not judge."""
+    claims of the gravest, in the order of the findings. rest: number of other problems, the probes that were examined,
+    or why the run could not judge."""
 
     lead: str
     named: tuple[str, ...]
@@ -134,8 +133,8 @@ def _limit(results: Results) -> str:
 
 
 def sentences(results: Results) -> list[str]:
-    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request. A study's
-    pairs are in its claims and tables."""
+    """Returns one sentence for each pair with a ratio, then one for each pair without, in the order of the request. A
+    study's pairs are in its claims and tables."""
     if results.index.study is not None:
         return []
     said = []
@@ -153,7 +152,7 @@ def sentences(results: Results) -> list[str]:
 
 
 def of_one_ratio(results: Results) -> str:
-    """The sentence of the only ratio; empty if there are several, or none."""
+    """Returns the sentence of the only ratio; empty if there are several, or none."""
     all_sentences = sentences(results)
     return all_sentences[0] if results.index.opposed and len(all_sentences) == 1 else ""
 

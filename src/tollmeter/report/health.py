@@ -88,7 +88,7 @@ def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterat
 
 
 def labelled(name: str, labels: Mapping[str, str]) -> str:
-    """A metric's name with its labels."""
+    """Returns a metric's name with its labels."""
     written = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
     return f"{name}{{{written}}}"
 

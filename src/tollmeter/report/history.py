@@ -167,8 +167,8 @@ def _figure(row: Row) -> Figure:
 
 
 def _drawn(series: RowSeries, width: int) -> str:
-    """A block character for each run, or for several if they do not fit, and a line before each change. The heights
-    span the values, and at least twice the usual interval, so that scatter does not look like a change."""
+    """Returns one block character for each run, or for several if they do not fit, and a line before each change. The
+    heights span the values, and at least twice the usual interval, so that scatter does not look like a change."""
     values = [log(_compared_value(series, reading)) for reading in series.readings]
     usual = median(
         log(reading.row.high / reading.row.low) for reading in series.readings if reading.row.high and reading.row.low
@@ -193,7 +193,7 @@ def _compared_value(series: RowSeries, reading: SeriesPoint) -> float:
 
 
 def point_records(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
-    """A line for each run of each series; the first run of a new level has `ratio`, `verdict`, `differences`."""
+    """Yields a line for each run of each series; the first run of a new level has `ratio`, `verdict`, `differences`."""
     for row_series in series:
         steps = {step.place: step for step in row_series.steps}
         for place, reading in enumerate(row_series.readings):

@@ -37,7 +37,7 @@ def instruction_table(results: Results) -> Table | None:
 
 
 def _held(held: Inference) -> Cell:
-    """A number of bytes, or of jumps, pages or instructions."""
+    """Returns a number of bytes, or of jumps, pages or instructions."""
     if held.value is None:
         return UNRESOLVED
     if held.unit == "B":

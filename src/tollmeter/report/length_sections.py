@@ -23,8 +23,8 @@ TRAPS = "trapped"
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a kernel at one precision on one target. first: whether it has the most rows there. several: whether
-    it compares anything."""
+    """A section of a kernel at one precision on one target. first: it has the most rows of its target. several: it
+    compares several implementations or ABIs."""
 
     title: str
     place: str
@@ -247,8 +247,8 @@ def _knees(group: _Group) -> list[str]:
 
 
 def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
-    """Yields the ABIs and the behaviour of their rates over length: each sentence once, with all ABIs that it applies
-    to. All are of one implementation."""
+    """Yields the ABIs and the behaviour of their rates over length, all of one implementation. Each sentence is yielded
+    once, with all ABIs that it applies to."""
     falls = [(curve.abi, fall) for curve in curves for fall in curve.falls]
     of_length = [fall for _, fall in falls if fall.cause == "length"]
     length_abis = dict.fromkeys(abi for abi, fall in falls if fall.cause == "length")
@@ -297,7 +297,7 @@ def _no_fall(flat: Sequence[Lengths]) -> str:
 
 
 def _times(ns: Sequence[float]) -> str:
-    """One time, or the lowest and the highest."""
+    """Returns one time, or the lowest and the highest."""
     return " to ".join(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
 
 
@@ -318,7 +318,8 @@ def _of_clock(group: _Group) -> str:
 
 
 def _modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
-    """Misses of an operation by length, a line for each implementation of each ABI; None without a model."""
+    """Returns misses of an operation by length, with a line for each implementation of each ABI; None without a
+    model."""
     by_name: dict[str, dict[int, Modelled]] = {}
     for model in models:
         if model.reason is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a small run, unsummarised: a user who requests a few points wants to see their numbers."""
+"""The rows of a small run, unsummarised, since the user requested only a few points."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows_by_probe(results: Results) -> Iterator[Block]:
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
-    """A column for each displayed parameter."""
+    """Returns the columns and lines of one probe's rows, with a column for each displayed parameter."""
     varying = _varying(rows)
     names = list(dict.fromkeys(name for row in rows for name in _shown(row, varying, results)))
     lines = [(row.metric, *(value_in_words(results, row, name) for name in names)) for row in rows]
@@ -77,7 +77,8 @@ def _several(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[
 
 
 def _shown(row: Row, varying: set[tuple[str, str]], results: Results) -> list[str]:
-    """Parameters that were requested or distinguish the row; with several workers, the relation of their CPUs."""
+    """Returns the parameters that were requested or distinguish the row; for several workers, the relation of their
+    CPUs."""
     names = [name for name in row.parameters if (row.probe, name) in varying or _is_requested(name, row, results)]
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 

@@ -95,17 +95,17 @@ _RESULTS: tuple[tuple[_Result, ...], ...] = (
      ResultLine(_RANDOM, "", _LAST, 1, "random access memory latency", 8)),
     (ResultLine("Semaphore latency:"),),
 )  # fmt: skip
-"""By section and column of the summary; two lines of one column stand for their mean."""
+"""Lines of a result file by section and column of the summary; two lines of one column stand for their mean."""
 
 
 # ---- written --------------------------------------------------------------------------------------------------------
 
 _Values = dict[ResultLine, tuple[float, float]]
-"""The number and, of the last line of a table, its size in MB."""
+"""Number of a line, and for the last line of a table its size in MB."""
 
 
 def result_text(index: Index) -> str:
-    """The run as a result file of lmbench, with the numbers for which the summary has a column."""
+    """Returns the run as a result file of lmbench, with the numbers for which the summary has a column."""
     machine = index.machine
     system, release, *_ = [*machine.kernel.split(), "unknown", "unknown"]
     words = [system, machine.host.replace(" ", "-"), release, machine.architecture]
@@ -166,7 +166,7 @@ def _table(lines: _Values) -> Iterator[str]:
 
 
 def read_result(path: Path) -> SummaryLine:
-    """A result file as a line of the summary, named by file and folder as in getsummary. Raises Failure."""
+    """Returns a result file as a line of the summary, named by file and folder as in getsummary. Raises Failure."""
     try:
         text = read_regular(path, _MOST_BYTES).decode(errors="replace")
     except OSError as error:
@@ -194,7 +194,7 @@ def _number(text: str, line: ResultLine) -> float | None:
 
 
 def _cells(text: str, line: ResultLine) -> list[str]:
-    """The words of the number's line, from its key or size on."""
+    """Returns the words of the number's line, from its key or size on."""
     lines = [re.escape(part).replace("NAME", _NAME).replace(r"0\.00", "") for part in line.head.split("\n")]
     head = r"^" + r".*\n(?:.*\n)*?".join(lines)
     if not line.key:
@@ -225,7 +225,7 @@ _TITLE = """
 """
 _NOTHING = "No row of this run is what a column of lmbench means.\n"
 _SHORTEST_HEAD = 6
-"""Of a number with an exponent, all but its mantissa."""
+"""Characters of a number in scientific notation besides its mantissa."""
 
 
 def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:

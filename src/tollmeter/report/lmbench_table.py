@@ -18,7 +18,7 @@ from tollmeter.model.base import InferenceKind, StateName
 
 Number = Callable[[Index], float | None]
 _STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
-"""In which rows are subtracted from each other."""
+"""States of the core in which rows are subtracted from each other, in order of preference."""
 
 
 class SummaryColumn(NamedTuple):
@@ -122,7 +122,7 @@ class Latency:
 
 
 def resolved_level(index: Index, name: str) -> Level | None:
-    """A level that is resolved from its neighbours, by enough visits for an interval."""
+    """Returns a level that is resolved from its neighbours, by enough visits for an interval; None without one."""
     levels = (level for level in index.hierarchy if not level.few_samples and not level.not_apart_from)
     return next((level for level in levels if level.level == name), None)
 
@@ -138,7 +138,7 @@ def mhz(index: Index) -> float | None:
 
 
 def copies(index: Index) -> float | None:
-    """Returns lmbench's -P: a visit runs one copy at a time."""
+    """Returns lmbench's number of parallel copies (-P), which is 1: a visit runs one copy at a time."""
     return 1.0 if index.rows else None
 
 
@@ -202,7 +202,7 @@ def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
 
 
 _CATCH = Difference(*(us("kernel.signal_self", "round_trip", step=step) for step in ("deliver", "send_nothing")))
-"""As lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
+"""Cost of lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
 _MHZ = SummaryColumn(4, mhz, whole=True, always=True)
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
 _REALS = ("add", "multiply", "divide")

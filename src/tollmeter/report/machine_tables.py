@@ -40,11 +40,11 @@ OF_LOAD: tuple[InferenceKind, ...] = (
 )  # fmt: skip
 BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", "held",
           "worker_efficiency", "cost_of_worker", *OF_LOAD)  # fmt: skip
-"""What a line of another kind rests on, and has no line of its own here."""
+"""Kinds of inferences that other kinds rest on, and that have no line here."""
 
 
 def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
-    """Every table of the run. rows: the listing of its rows, if it is printed too."""
+    """Returns every table of the run. rows: the listing of its rows, if it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
     every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
              inferred_table(results), instruction_table(results), tables.toll_table(results),
@@ -114,9 +114,10 @@ QUANTITIES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("Read by all CPUs, beside a chase", "traffic-of-node", {"beside": "reads"}),
     ("A page moved", "move-of-page", {}),
 )
-"""Rows of older revisions of a probe have fewer parameters, and are of the first value of the others."""
+"""Quantities of memory nodes: name, meaning and parameters. Rows of older revisions of a probe have fewer parameters,
+and count as rows of their first value."""
 MOST_WITH_INTERVALS = 4
-"""Nodes with memory whose columns have room for intervals on a terminal."""
+"""Highest number of memory nodes whose columns have room for intervals on a terminal."""
 
 
 def node_tables(results: Results) -> tuple[Table, ...]:
@@ -143,7 +144,8 @@ def _is_of(row: Row, wanted: Mapping[str, str]) -> bool:
 
 
 _BYTES_OF_TRANSFER = 8
-"""Data bits of a memory module, without those of error correction: 64, in one channel or in two halves (DDR5)."""
+"""Bytes of one transfer of a memory module, without error correction: 64 bits, in one channel or in two halves
+(DDR5)."""
 
 
 def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
@@ -175,7 +177,8 @@ def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
 
 
 def load_table(results: Results) -> Table | None:
-    """A line for each share of writes, node and size, if there are several; None if no curve was measured."""
+    """Returns a table with a line for each share of writes, node and size, if there are several; None if no curve was
+    measured."""
     curves: dict[tuple[tuple[str, Value], ...], dict[tuple[InferenceKind, Value], Inference]] = {}
     for inference in results.index.inferred:
         if inference.kind in OF_LOAD:
@@ -255,7 +258,7 @@ RATES = ("B/s", "flop/s", "op/s")
 
 
 def clocks_table(results: Results) -> Table | None:
-    """One line for each point that was timed over a serial line; None without one."""
+    """Returns a line for each point that was timed over a serial line; None without one."""
     first: dict[tuple[object, ...], Row] = {}
     for row in results.index.rows:
         if row.clock == "external" and row.status == "ok":
@@ -289,13 +292,13 @@ def _clock_line(row: Row, seen: list[Marks]) -> Line:
 # ---- topology -------------------------------------------------------------------------------------------------------
 
 MOST_NAMED = 4
-"""Parts of one shape whose CPUs are each named."""
+"""Highest number of parts of one shape whose CPUs are listed one part at a time."""
 
 
 @dataclass(frozen=True)
 class TablePart:
-    """Parts of one shape, side by side. what: name of one part; cpus: CPU lists of each part; parts: inside the first
-    part."""
+    """Parts of one shape, side by side. what: name of one part. cpus: CPU lists of each part. parts: the parts inside
+    the first one."""
 
     what: str
     cpus: tuple[str, ...]
@@ -307,14 +310,14 @@ class TablePart:
 
     @property
     def named(self) -> str:
-        """The CPUs of each part, as many as fit."""
+        """Returns the CPUs of each part, as many as fit."""
         if len(self.cpus) <= MOST_NAMED:
             return "CPU " + " | ".join(self.cpus)
         return f"CPU {self.cpus[0]} | {self.cpus[1]} | … | {self.cpus[-1]}"
 
 
 Level = list[tuple[str, frozenset[int]]]
-"""What each set of CPUs is, and its CPUs."""
+"""Name and CPUs of each set."""
 
 
 def parts_of(machine: Machine) -> tuple[TablePart, ...]:

@@ -24,7 +24,7 @@ from tollmeter.root import typed
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 MOST_CHARACTERS = 60_000
-"""GitHub takes 65,536 in a comment."""
+"""Longest text: GitHub accepts 65,536 characters in a comment."""
 
 
 def render(results: Results) -> str:
@@ -115,7 +115,7 @@ def _findings(results: Results) -> str:
 
 
 _ALWAYS, _AROUND_ROWS = ("probe", "parameters", "ABI", "metric", "median", "samples"), 400
-"""Columns that tell rows apart; and characters of the heading, the columns' names and the sentence."""
+"""Columns that identify rows; and characters of the heading, the columns' names and the sentence."""
 _ROW_NAMES = ("probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples")
 
 

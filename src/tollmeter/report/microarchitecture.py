@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The microarchitecture of an x86 CPU by its family and model: two machines called "AMD EPYC" may be of two.
+"""Names the microarchitecture of an x86 CPU by its family and model: two machines called "AMD EPYC" may have different
+ones.
 
 Sources: Linux, arch/x86/kernel/cpu/amd.c (ranges of models of each Zen generation) and arch/x86/include/asm/
 intel-family.h (its code names; names of platforms for CPUs with two kinds of cores). Intel, "Architecture Instruction
@@ -26,13 +27,15 @@ _MODELS = {
     "Alder Lake": (0x97, 0x9A), "Raptor Lake": (0xB7, 0xBA, 0xBF), "Meteor Lake": (0xAA, 0xAC),
     "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
 }  # fmt: skip
-"""Of Intel's family 6."""
+"""Models of Intel's family 6, by the name of the core."""
 _L2_BYTES = {"Rocket Lake": 512 << 10}
-"""Of a core whose model a hypervisor reports for another CPU: a guest with AMX and an L2 of 2 MiB has that of a Rocket
-Lake (Intel's optimisation manual). Hypervisors report other caches, too, so that no other name depends on its L2."""
+"""L2 sizes of cores whose model number hypervisors also report for other CPUs: a guest with AMX and an L2 of 2 MiB is
+no Rocket Lake (Intel's optimisation manual). Hypervisors also report other caches, so that no other name depends on the
+L2."""
 _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14, "L3": 50}}
-"""Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
-first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
+"""Published latencies in cycles of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on
+Golden Cove's Caches", 2022 (the first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the
+others)."""
 
 _GOLDEN_COVE = {"L2 BTB": "12k", "op cache": "4k", "L1I": "32 KiB", "L1 ITLB": "256", "L2 ITLB": "2,048",
                 "reorder buffer": "512", "integer scheduler": "97", "load queue": "192",
@@ -47,7 +50,8 @@ _PUBLISHED_SIZES = {
     "Zen 4": {"L1 BTB": "2 x 1.5k", "L2 BTB": "2 x 7k", "op cache": "6.75k", "L1I": "32 KiB",
               "reorder buffer": "320", "load queue": "136"},
 }  # fmt: skip
-"""Of a core whose sibling hyperthread is idle. Sources, each in docs/instruction-side.md."""
+"""Published sizes of structures of a core whose sibling hyperthread is idle. The sources are in
+docs/instruction-side.md."""
 
 
 def published_size(machine: Machine, structure: str) -> str:
@@ -64,8 +68,8 @@ def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
 
 
 def microarchitecture(machine: Machine) -> str:
-    """The name of the core; empty if no source names it. A model number whose core has another L2 than the system
-    reports is a hypervisor's; then the core's matrix extensions name it."""
+    """Returns the name of the core; empty if no source names it. If the system reports another L2 than this model has,
+    the model number is the hypervisor's, and the core's matrix extensions determine the name."""
     name = _by_model(machine.facts)
     size, known = machine.data_sizes().get(2, 0), _L2_BYTES.get(name, 0)
     return _by_matrix_extensions(machine.facts) if size and known and size != known else name

@@ -58,7 +58,7 @@ def _within_bytes(lines: Iterable[str]) -> list[str]:
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
-    """The first row of each probe, then the second of each, as many as fit; in the order of the run."""
+    """Returns the first row of each probe, then the second of each, as many as fit, in the order of the run."""
     seen: Counter[str] = Counter()
     ranks = []
     for row in rows:

@@ -18,7 +18,7 @@ from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, W
 from tollmeter.report.blocks import Figure
 
 NON_TEMPORAL = "nt"
-"""Of a mix: non-temporal stores alone."""
+"""Mix of non-temporal stores only."""
 DASH = "–"
 MINUS = "−"
 
@@ -37,14 +37,15 @@ def digits(median: float, low: float | None, high: float | None) -> int:
 
 
 def wider_side(median: float, low: float | None, high: float | None) -> float | None:
-    """The wider side of the interval as a share of the median; None without one."""
+    """Returns the wider side of the interval as a share of the median; None without an interval."""
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high) or not median:
         return None
     return max(high - median, median - low, 0.0) / abs(median)
 
 
 def plain(value: float, significant: int = 3) -> str:
-    """Digits without exponent; an integer part is never rounded away, thousands are marked from 10,000 on."""
+    """Returns the digits without exponent. The integer part is never rounded away, and thousands are marked from 10,000
+    on."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -58,7 +59,7 @@ def plain(value: float, significant: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: one decimal below 1 %, whole numbers above, and no more digits than are useful."""
+    """Returns a share as a percentage, with one decimal below 1 % and none above."""
     value = abs(share) * 100
     if value >= 999.5:
         return ">999 %"
@@ -71,7 +72,7 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
 
 
 LEAST_TIMES = 2
-"""From twice as much on, a change is printed as a multiple: 301 times, and not +30066 %."""
+"""Ratio from which a change is printed as a multiple: 301 times, and not +30066 %."""
 
 
 def ratio_in_words(ratio: float, low: float, high: float, of: str = "", decimals: int = 1) -> str:
@@ -84,12 +85,12 @@ def ratio_in_words(ratio: float, low: float, high: float, of: str = "", decimals
 
 
 WIDE = 0.2
-"""Half-width of an interval, as a share, from which on its ends are printed in its place: +-302 % is unreadable."""
+"""Half-width of an interval, as a share, from which its ends are printed instead: ±302 % is unreadable."""
 
 
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
-    """Returns a figure with its interval: as a percentage; or if that is wide, its ends in place of an uncertain
-    middle, with two digits, or three for a large number."""
+    """Returns a figure with its interval as a percentage. If the interval is wide, returns its ends instead, with two
+    digits, or three for a large number."""
     half = wider_side(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
@@ -104,7 +105,7 @@ def two_digits(value: float, unit: str) -> Figure:
 
 
 def roughly(value: float | None, unit: str, samples: int) -> Figure:
-    """A number with too little data for an interval: two digits, and its number of samples."""
+    """Returns a number with too little data for an interval: two digits, and its number of samples."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return replace(guess(value, unit), sure=f"({count(samples, 'sample')})")
@@ -140,18 +141,18 @@ def _in_multiples(
 
 
 def time(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A time given in ns."""
+    """Returns a time given in ns."""
     return _in_multiples(median, low, high, TIMES)
 
 
 def _rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
-    """A rate per second in decimal units: GB/s, GFLOPS, M/s."""
+    """Returns a rate per second in decimal units: GB/s, GFLOPS, M/s."""
     return _in_multiples(median, low, high, DECIMALS, unit=RATES[unit])
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. Without an interval it is exact, and is printed exactly in the largest
-    unit that needs no rounding: 960 KiB, 1500 B; a large odd size is rounded to four digits."""
+    """Returns a size given in bytes, in powers of two. Without an interval it is exact, and is printed exactly in the
+    largest unit that needs no rounding: 960 KiB, 1500 B; a large odd size is rounded to four digits."""
     if median is None or not math.isfinite(median) or (low is not None and high is not None):
         return _in_multiples(median, low, high, SIZES, least=0.9)
     for step, unit in SIZES[:-1]:
@@ -176,14 +177,14 @@ def cycles(value: float | None, significant: int = 3) -> str:
 
 
 def count(value: float | None, noun: str = "") -> str:
-    """A count of things, with thousands marked: `1 run`, `1,234 runs`."""
+    """Returns a count of things, with thousands marked: `1 run`, `1,234 runs`."""
     if value is None or not math.isfinite(value):
         return DASH
     return f"{value:,.0f}{f' {noun}' if noun else ''}{'s' if noun and value != 1 else ''}"
 
 
 def about(value: float | None) -> str:
-    """A count with two significant digits: how many would fit."""
+    """Returns a count with two significant digits."""
     if value is None or not math.isfinite(value):
         return DASH
     return plain(value, 2) if 0 < abs(value) < 10 else count(_rounded(value, 2))
@@ -207,7 +208,8 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
 
 
 def _rounded(value: float, significant: int) -> float:
-    """Returns a count rounded to its last digit, which a ratio is not: 17,500 and not 17,523."""
+    """Returns a count rounded to its last significant digit: 17,500 and not 17,523. Ratios are not rounded in this
+    way."""
     step = _last_digit(value, significant)
     return round(value / step) * step if step > 1 else value
 
@@ -225,7 +227,7 @@ def scale_of(largest: float, unit: str) -> tuple[float, str]:
 
 
 def duration(seconds: float) -> str:
-    """Wall time for people: 98 s, 4 min 10 s, 2 h 5 min."""
+    """Returns wall time in words: 98 s, 4 min 10 s, 2 h 5 min."""
     whole = max(0, round(seconds))
     if whole < 120:
         return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{whole} s"
@@ -236,21 +238,21 @@ def duration(seconds: float) -> str:
 
 
 def clock_face(seconds: float) -> str:
-    """Time left as m:ss."""
+    """Returns a remaining time as m:ss."""
     whole = max(0, round(seconds))
     return f"{whole // 60}:{whole % 60:02d}"
 
 
 # ---- doubt ----------------------------------------------------------------------------------------------------------
 
-HEAPS = ("first", "second")
-"""States of a number that is one of two values in turn."""
+MODES = ("first", "second")
+"""States of a bimodal number."""
 
 
 def of_row(row: Row) -> Figure:
     if not has_interval(row):
         return roughly(row.median, row.unit, row.samples)
-    states = row.states if row.state in HEAPS else ()
+    states = row.states if row.state in MODES else ()
     return _one_or_two(row.median, row.low, row.high, row.unit, states)
 
 
@@ -263,12 +265,12 @@ def of_toll(toll: Toll) -> Figure:
 def _one_or_two(
     value: float | None, low: float | None, high: float | None, unit: str, states: Sequence[State]
 ) -> Figure:
-    medians = sorted(state.median for state in states if state.state in HEAPS)
+    medians = sorted(state.median for state in states if state.state in MODES)
     return either(medians[0], medians[1], unit) if len(medians) == 2 else quantity(value, unit, low, high)
 
 
 def of_level(level: Level) -> Figure:
-    """The latency of a level; two latencies if some of its sizes miss it in some visits."""
+    """Returns the latency of a level; two latencies if some of its sizes miss it in some visits."""
     if level.few_samples or not level.latency_ns:
         return roughly(level.latency_ns, "ns", level.few_samples)
     beyond = [state for state in level.states if state.state == "second"]
@@ -285,7 +287,7 @@ def size_of_level(level: Level) -> Figure:
 
 
 def reading_of_level(level: Level) -> Figure:
-    """The reading rate of a level, with the digits that its interval supports; two digits for too few visits."""
+    """Returns the read rate of a level, with the digits that its interval supports; two digits for too few visits."""
     if level.read_bytes_per_second is None:
         return NOTHING
     if level.read_low is None:
@@ -326,7 +328,7 @@ def share_of_writes(mix: str) -> float | None:
 
 
 def writes(mix: str) -> str:
-    """The share of writes of a mix, in words."""
+    """Returns the share of writes of a mix, in words."""
     share = share_of_writes(mix)
     return mix if share is None else f"{100 * share:.0f} % writes" + ", non-temporal" * (mix == NON_TEMPORAL)
 

@@ -20,7 +20,7 @@ from tollmeter.report.blocks import Column, Figure, Line, Table
 from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
 from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
-from tollmeter.report.numbers import DASH, HEAPS, guess, of_toll, quantity
+from tollmeter.report.numbers import DASH, MODES, guess, of_toll, quantity
 from tollmeter.report.page import BESIDE_MEMORY, put, rendered
 from tollmeter.report.shown import best_known
 
@@ -52,12 +52,12 @@ def two(runs: tuple[Results, Results]) -> Two:
 
 
 def write(pair: Two, path: Path) -> None:
-    """Writes the page, whole or not at all. Raises Failure (5) if it cannot."""
+    """Writes the page, completely or not at all. Raises Failure (5) if it cannot."""
     put(render(pair), path)
 
 
 def render(pair: Two) -> str:
-    """The page's text."""
+    """Returns the page's text."""
     return rendered("overlay.html", pair.drawn.charts, _words(pair), "overlay.css")
 
 
@@ -110,7 +110,7 @@ def _words(pair: Two) -> dict[str, Any]:
 
 
 def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
-    """One of the two runs, for the head and the memory part."""
+    """Returns one of the two runs, for the head and the memory part."""
     run = results.index.run
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
@@ -152,7 +152,7 @@ def changed_rows(runs: tuple[Results, Results]) -> Table | None:
 
 
 def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
-    """Tolls of either run, A's first, cheapest first, with the ratio. whole: all of them."""
+    """Returns the tolls of either run with the ratio, A's first, cheapest first. whole: all of them."""
     both = comparable(runs)
     first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
     few = {_key(toll) for results in both for toll in best_known(results)} & first.keys() & second.keys()
@@ -179,7 +179,7 @@ def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | Non
             return DASH, f"no number in {letter}: {toll.reason if toll and toll.reason else 'not measured'}"
     assert first is not None and second is not None
     states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
-    if any(state in HEAPS for state in states):
+    if any(state in MODES for state in states):
         return DASH, "bimodal: one of two costs"
     note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
     ratio = ratio_of(_in_ns(runs[0], first), _in_ns(runs[1], second))
@@ -189,7 +189,7 @@ def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | Non
 
 
 def _in_ns(results: Results, toll: Toll) -> Row:
-    """The row of a toll, in the toll's unit."""
+    """Returns the row of a toll, in the toll's unit."""
     place = (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters, "hardware")
     row = next(row for row in results.index.rows
                if (row.probe, row.metric, row.abi, row.target, row.parameters, row.clock) == place)  # fmt: skip

@@ -48,17 +48,17 @@ from tollmeter.studies.attribution import largest
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY, BESIDE_SCALING = ("latency", "bandwidth"), ("scaling",)
 LADDER = "ladder"
-"""Drawn by the page itself, as its table of tolls."""
+"""Name of the chart that the page draws itself, as its table of tolls."""
 
 FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
-"""Charts that are open on the page; the others are folded with their family."""
+"""Names of charts that are open on the page; the others are folded with their family."""
 
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def write(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
-    """Writes the page, whole or not at all. peers: machines that this one is seen among. Raises Failure (5) if it
-    cannot."""
+    """Writes the page, completely or not at all. peers: machines with which this one is compared. Raises Failure (5) if
+    it cannot."""
     put(render(results, peers=peers), path)
 
 
@@ -73,7 +73,7 @@ def put(text: str, path: Path) -> None:
 
 
 def render(results: Results, runs: str = "", peers: Sequence[Index] = ()) -> str:
-    """The page's text. runs: address of the list of runs, for a served page."""
+    """Returns the page's text. runs: address of the list of runs, for a served page."""
     drawn = [chart for chart in charts(results) if not chart.name.startswith(LADDER)]
     return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs, "peers": peers_table(results, peers)})
 
@@ -268,7 +268,7 @@ def _environment() -> Environment:
 
 
 def prose(text: str) -> Markup:
-    """A sentence for reading: numbers stay with their units, and commands are marked for copying."""
+    """Returns a sentence for reading: numbers stay with their units, and commands are marked for copying."""
     pieces = (Markup("<code>{}</code>").format(piece) if code else escape(bound(piece)) for piece, code in parts(text))
     return Markup("").join(pieces)
 
@@ -292,7 +292,7 @@ SECONDS = 120
 
 
 def bundle(folder: Path = ROOT / "build") -> str:
-    """The script's text, safe inside a <script> element. Raises Failure (5) if it cannot be made."""
+    """Returns the script's text, safe inside a <script> element. Raises Failure (5) if it cannot be made."""
     kept = chart_script(folder)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
@@ -311,8 +311,8 @@ def bundle(folder: Path = ROOT / "build") -> str:
 
 
 def harmless(script: str) -> str:
-    """Returns the script with every sequence broken up that would end or change the script element; inside strings and
-    patterns the meaning is unchanged."""
+    """Returns the script, in which every sequence that would end or change the script element is broken up. Inside
+    strings and patterns the meaning is unchanged."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rank of a machine among the user's other machines: for each level and toll the number of machines that are
-faster, alike and slower. Only measured machines count."""
+faster, equal and slower. Only measured machines count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PeerNumber(NamedTuple):
 
 
 def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
-    """Memory and the best known tolls; None if no machine has one of them, or if no peer is given."""
+    """Returns memory and the best known tolls; None if no machine has one of them, or if there are no peers."""
     wanted = {_toll_key(toll) for toll in best_known(results)}
     own = dict(_numbers(results.index))
     others = [dict(_numbers(peer)) for peer in peers]

@@ -140,7 +140,7 @@ def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
 
 
 def explain_words(row: Row) -> str:
-    """The words that select a row for `--explain`."""
+    """Returns the words that select a row for `--explain`."""
     return shlex.join([row.probe, *(f"{name}={value}" for name, value in row.parameters.items() if name != RELATION)])
 
 

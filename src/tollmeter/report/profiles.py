@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as a study prints them: function, samples, share; two side by side with the change, and that in words."""
+"""Profiles in the form that studies print: function, samples, share; two profiles side by side with the change, and the
+change in words."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tollmeter.studies.choices import part_like
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
 LEAST_POINTS = 3.0
-"""Percentage points of change from which on a function is in the sentence."""
+"""Change in percentage points from which a function is in the sentence."""
 COUNTED = "instructions"
 OF_STATE = {
     "uncontended": " on an uncontended core",
@@ -25,7 +26,7 @@ OF_STATE = {
 
 
 def alone(profile: Profile) -> list[Block]:
-    """One profile by function, and its method."""
+    """Returns one profile by function, and its method."""
     title = heading(f"{title_of(profile)}, {profile.abi}, {profile.target}")
     return [title, profile_table(profile), source_of(profile)]
 
@@ -54,7 +55,7 @@ def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
 
 
 def profile_table(profile: Profile) -> Table:
-    """Returns one profile; an inlined function is listed below its caller."""
+    """Returns the table of one profile; an inlined function is listed below its caller."""
     rows = []
     for share in profile.shares[:MOST_FUNCTIONS]:
         if share.hits / profile.hits < LEAST_SHARE:
@@ -87,7 +88,7 @@ def source_of(profile: Profile) -> str:
 
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:
-    """Two profiles by function, and by how many percentage points each function's share changed."""
+    """Returns two profiles by function, with the change of each function's share in percentage points."""
     names = sorted(_functions(left, right), key=lambda name: -max(left.part(name), right.part(name)))
     rows = []
     for name in names[:MOST_FUNCTIONS]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's tables of memory and time of each program relative to the native ABI, and the parts of a difference
-between ABIs; profiles side by side, and the ways to avoid a cost."""
+"""The tables of a study: memory and time of each program relative to the native ABI, the parts of a difference between
+ABIs, profiles side by side, and the ways to avoid a cost."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TITLES = {
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _NOTHING = 0.001
-"""Share of what a program takes, below which a part of a difference is none."""
+"""Share of a program's need below which a part of a difference counts as none."""
 _VERBS = {
     (True, True): "takes", (True, False): "would take", (False, True): "saves", (False, False): "would save",
 }  # fmt: skip
-"""By whether the second ABI costs more, and whether it was timed."""
+"""Verbs by whether the second ABI costs more, and whether it was timed."""
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
 
 
@@ -184,7 +184,7 @@ def _beside(ratio: float) -> str:
 
 
 def why_not(attributions: Sequence[Attribution]) -> list[str]:
-    """Each reason for parts that could not be attributed, once, with its programs."""
+    """Returns each reason for parts that could not be attributed, once, with its programs."""
     gaps: dict[str, list[tuple[str, str]]] = {}
     for attribution in attributions:
         for part in attribution.parts:
@@ -212,7 +212,7 @@ class Ways:
 
 
 def answer_blocks(results: Results, suite: Suite) -> list[Block]:
-    """All blocks of the answer, by target, in reading order."""
+    """Returns all blocks of the answer, by target, in reading order."""
     blocks: list[Block] = []
     for pair in pairs(results, suite):
         blocks += side_by_side(pair.left, pair.right, pair.titles, pair.gain, published(suite, pair))
@@ -265,7 +265,7 @@ def _ways(ranking: Ranked) -> Ways:
 
 
 def _gain(gained: RatioOfRows) -> str:
-    """A gain; with few digits if it has no interval."""
+    """Returns a gain as text; with few digits if it has no interval."""
     ratio = gained.ratio
     known = str(quantity(ratio.value, "ratio", ratio.low, ratio.high))
     return known if gained.is_known else f"~ {plain(ratio.value)} ×"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of a run on standard error: the machine, the current point, the time left, the first numbers.
 
-It draws only between visits, so that it never runs while a probe is timed. On a terminal it is three lines that are
+It is drawn only between visits, so that it never runs while a probe is timed. On a terminal it is three lines that are
 redrawn in place; elsewhere, and on a terminal that cannot move the cursor, it is a plain line every ten seconds."""
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Progress:
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
-    """Labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
+    """Returns labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     fame = {means: place for place, means in enumerate(BEST_KNOWN)}

@@ -24,13 +24,13 @@ from tollmeter.store.journal import has_ended, is_written
 
 MOST_NAMED = 4
 LEAST_ASIDE = 0.02
-"""A smaller share changes nothing, and is printed with how the run was measured."""
+"""Share of discarded samples from which it is printed on the first screen: a smaller share changes nothing."""
 UNDER_WAY = "measuring now"
 LONGER, LEAST_BUDGET_S = 3, 60
 LEAST_SHOWN = 5
-"""Numbers of a first screen; a run of fewer lists its rows."""
+"""Fewest numbers of a first screen; a run of fewer numbers lists its rows."""
 LACKS_MEMORY = "MiB of memory, and "
-"""In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
+"""Words of the runtime's reason if a point needs more memory than there is (probes/runtime/arena.c)."""
 UNRECORDED = "which other programs ran was not recorded"
 MEANINGS = {
     "quiet": "no other program had much of its CPUs",
@@ -58,8 +58,8 @@ class Step(NamedTuple):
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Returns whether another process is measuring the run, or has ended it since it was read: as it was read, the
-    journal shows only that it has not ended."""
+    """Returns whether another process is measuring the run, or has ended it since the journal was read: the journal as
+    read shows only that the run has not ended."""
     folder = Path(run.folder)
     return run.verdict == "interrupted" and (is_written(folder / JOURNAL) or has_ended(folder))
 
@@ -74,7 +74,7 @@ def has_numbers(results: Results) -> bool:
 
 
 def called(run: RunInfo) -> str:
-    """The verdict's word, with its qualification."""
+    """Returns the verdict's word, with its qualification."""
     return verdict_word(run) if is_under_way(run) else f"{run.verdict}{_contention(run)}"
 
 
@@ -89,7 +89,8 @@ def _contention(run: RunInfo) -> str:
 
 
 def verdict(results: Results) -> str:
-    """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without a number."""
+    """Returns the verdict with its evidence, for example `busy: 73 of 319 points within 3 %`. Empty without a
+    number."""
     run = results.index.run
     if run.contradictions:
         first, *others = run.contradictions
@@ -180,8 +181,8 @@ def next_step(results: Results) -> Step:
 
 
 def _beside_others(run: RunInfo, again: str) -> Step:
-    """Returns the step for a disturbed run: programs of this machine can be ended; work of other guests cannot, so an
-    alternative is named."""
+    """Returns the step for a disturbed run. Programs of this machine can be ended; activity of other guests cannot, so
+    an alternative is named."""
     seen = run.surroundings
     longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
     if seen and (seen.company or (seen.others or 0.0) > MOST_OTHERS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a run as text: under each probe's question a line for each sample, with the columns that vary."""
+"""The samples of a run as text: for each probe its question, and a line for each sample, with the columns that vary."""
 
 from __future__ import annotations
 

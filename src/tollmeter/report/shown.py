@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of the first screen: the best known tolls and the levels of memory, and how precise they are."""
+"""The numbers of the first screen: the best known tolls and the levels of memory, and their precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def best_known(results: Results) -> tuple[Toll, ...]:
 
 
 def _of_lines(alike: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> list[Toll]:
-    """Returns the toll of each line that the run has; if it has none of them, the middle ones of the other tolls."""
+    """Returns the toll of each line that the run has; if it has none of them, as many of its tolls, evenly spaced."""
     found = [next((toll for toll in alike if line.items() <= toll.parameters.items()), None) for line in lines]
     if known := [toll for toll in found if toll]:
         return known
@@ -41,7 +41,8 @@ def _of_lines(alike: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> li
 
 
 def own_groups(results: Results) -> dict[str, str]:
-    """The group of each probe for which the suite names one, in the suite's order; the first one named."""
+    """Returns the group of each probe for which the suite names one, in the suite's order; the first group if it names
+    several."""
     groups: dict[str, str] = {}
     for select in results.suite.select if results.suite else ():
         for probe in fnmatch.filter(sorted(results.probes), select.probe) if select.group else ():
@@ -63,7 +64,7 @@ def with_interval(results: Results) -> tuple[int, int]:
 
 
 def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
-    """Each number and its interval, infinite if it has none."""
+    """Yields each number and its interval, infinite if it has none."""
     levels = results.index.hierarchy
     numbers = [
         (toll.value, *((toll.low, toll.high) if toll.visits >= LEAST_VISITS else (None, None)))

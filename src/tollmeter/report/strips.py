@@ -6,14 +6,14 @@ from __future__ import annotations
 from math import log
 
 SCALE = 26
-"""Columns of a drawing beside six columns of numbers, in 80."""
+"""Width of a drawing beside six columns of numbers, in 80 columns."""
 
 
 def interval(
     low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
 ) -> str:
-    """An interval and its value on a scale of logarithms, if both ends are positive. ends: of the scale. signs: the
-    begin, the line, the value and the end."""
+    """Returns an interval and its value as text on a scale, which is logarithmic if both ends are positive. ends: of
+    the scale. signs: characters for the begin, the line, the value and the end."""
     if value is None:
         return ""
     first, place, last = (position_on_scale(at if at is not None else value, ends) for at in (low, value, high))
@@ -25,7 +25,7 @@ def interval(
 
 
 def position_on_scale(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
-    """Returns the position of a value on a scale of so many characters."""
+    """Returns the position of a value on a scale. places: characters of the scale."""
     low, high = ends
     if low > 0 and value > 0:
         low, value, high = log(low), log(value), log(high)

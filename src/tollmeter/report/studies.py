@@ -19,12 +19,13 @@ from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
 MANY = 3
 ABOVE = "above"
 REDRAWN = "published-"
-"""What the name of a chart begins with that holds what was published."""
+"""Prefix of the names of charts of published values."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a claim. of: its result. reasons: reasons that are not above all lines; above: whether one is."""
+    """The answer to a claim. of: its result. reasons: reasons that are not printed above all lines. above: whether one
+    of its reasons is printed there."""
 
     of: Answered
     reasons: tuple[str, ...]
@@ -49,7 +50,7 @@ class StudyAnswers:
 
 
 def tally_in_words(counts: Tally) -> str:
-    """Counts of published figures by verdict; empty if the study printed none that could be judged."""
+    """Returns counts of published figures by verdict; empty if the study printed none that could be judged."""
     several = (
         (counts.holds, "hold" if counts.holds != 1 else "holds"),
         (counts.same_direction, "have the same direction only" if counts.same_direction != 1 else
@@ -126,7 +127,8 @@ def both_in_words(claim: Claim, relation: Relation) -> str:
 
 
 def verdict_in_words(claim: Claim) -> str:
-    """The verdict in words: a dash for a figure that cannot be judged; a figure that another line counts is marked."""
+    """Returns the verdict in words: a dash for a figure that cannot be judged; a figure that another line counts is
+    marked."""
     if claim.verdict == "cannot tell" and not claim.holds_at:
         return DASH
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
@@ -135,13 +137,13 @@ def verdict_in_words(claim: Claim) -> str:
 
 
 def study_remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    """Each remark once, for all answers that refer to it."""
+    """Returns each remark once, for all answers that refer to it."""
     texts = dict.fromkeys(answer.remark for answer in answers if answer.remark)
     return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
 
 
 def _here(measured: Measured) -> Figure | str:
-    """One number with its interval; for several rows the lowest and the highest."""
+    """Returns one number with its interval; for several rows the lowest and the highest."""
     if not measured.values:
         return DASH
     least, most = measured.values[0], measured.values[-1]
@@ -164,7 +166,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def listings(results: Results) -> list[Block]:
-    """A table for each place, and the sentences below it."""
+    """Returns a table for each target, and the sentences below it."""
     blocks: list[Block] = []
     for place in attempted_listing(results):
         title = f"Listing ({place.target}, {place.abi}, {place.clock})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's answer as blocks: its question, its published figures with this machine's, and what its programs cost."""
+"""A study's answer as blocks: its question, its published figures with this machine's, and the cost of its programs."""
 
 from __future__ import annotations
 

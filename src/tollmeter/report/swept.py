@@ -21,7 +21,7 @@ from tollmeter.root import typed
 from tollmeter.store.sweeps import SweepState, SweepStep
 
 MOST_ROWS = 20
-"""Of the table of rows; `toll compare` prints all."""
+"""Rows of the table; `toll compare` prints all."""
 _WORDS = {"better": "better", "worse": "worse", "same": "~", "cannot tell": "?"}
 
 
@@ -47,7 +47,7 @@ def swept_values(sweep: SweepState, steps: Sequence[tuple[SweepStep, Results | N
 
 
 def failures(swept: SweptValues) -> list[str]:
-    """Steps without a run, in sentences."""
+    """Returns the steps without a run, in sentences."""
     return [f"{swept.sweep.variable} {step.value}: {step.reason}" for step, _ in swept.steps if step.reason]
 
 
@@ -74,7 +74,7 @@ def blocks(swept: SweptValues) -> Iterator[Block]:
 
 
 def answer(swept: SweptValues) -> str:
-    """The best value that verified, in a sentence."""
+    """Returns a sentence with the best verified value."""
     sweep, chosen = swept.sweep, swept.best
     if not swept.effects:
         return f"no value can be compared with {sweep.first}."
@@ -138,7 +138,7 @@ def _value_table(swept: SweptValues) -> Table:
 
 
 def _why_inconclusive(effect: ValueEffect | None) -> str:
-    """The most frequent reason of its inconclusive rows. The table itself shows an interval that is too wide."""
+    """Returns the most frequent reason of inconclusive rows, except a wide interval, which the table itself shows."""
     if effect is None or effect.verdict != "cannot tell":
         return ""
     reasons = Counter(change.reason for change in effect.changes if change.reason and change.verdict == "cannot tell")
@@ -170,7 +170,7 @@ def _rows(swept: SweptValues) -> Table | None:
 
 
 def _one_row(swept: SweptValues) -> Table:
-    """The numbers of the only row, run by run in the order of measuring."""
+    """Returns the numbers of the only row, run by run in the order of measuring."""
     lines = []
     for step, results in swept.steps:
         numbers = [of_row(row) for row in results.index.rows if row.status == "ok"] if results else []

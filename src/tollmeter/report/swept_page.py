@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a sweep: its table, and each number over the knob's values, drawn as if the knob were a parameter."""
+"""The page of a sweep: its table, and each number over the setting's values, drawn as if the setting were a
+parameter."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from tollmeter.report.page import put, rendered
 from tollmeter.report.swept import SweptValues, blocks
 
 _LONGEST = 18
-"""Digits of a number that a chart's axis can have."""
+"""Digits of a number on a chart's axis."""
 
 
 def write(swept: SweptValues, path: Path) -> None:
-    """Writes the page, whole or not at all. Raises Failure (5) if it cannot."""
+    """Writes the page, completely or not at all. Raises Failure (5) if it cannot."""
     put(render(swept), path)
 
 
 def render(swept: SweptValues) -> str:
-    """The page's text."""
+    """Returns the page's text."""
     together = _as_one_run(swept)
     drawn = [chart for bench in benches(together) for chart in others(bench, ())] if together else []
     words = {

@@ -51,9 +51,9 @@ CLOCKS = {
     "external": "timed from outside",
     "none": "no clock",
 }
-"""A clock in words; a machine's own needs none."""
+"""Names of clocks; a machine's own clock needs none."""
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
-"""By severity, the gravest first."""
+"""Signs of findings by severity, gravest first."""
 NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
 UNASKED = "no size that surely lies there was asked for"
 PAGE = "report.html"
@@ -77,7 +77,7 @@ def cpu_of(machine: Machine) -> str:
 
 
 def short_cpu(name: str) -> str:
-    """A CPU's name without trademarks and without words that carry no information."""
+    """Returns a CPU's name without trademarks and without words that carry no information."""
     return re.sub(r"\s+", " ", re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b", " ", name)).strip() or name
 
 
@@ -87,7 +87,7 @@ def extent(results: Results) -> str:
 
 
 def when(results: Results) -> str:
-    """The start in words; unchanged if it is not an ISO time."""
+    """Returns the start in words; unchanged if it is not an ISO time."""
     try:
         started = datetime.fromisoformat(results.index.run.started)
     except ValueError:
@@ -124,7 +124,7 @@ def memory_table(results: Results) -> Table | None:
 
 
 def _unseen(index: Index) -> Iterator[Line]:
-    """Yields the caches between the last measured one and memory that the system reports, and no size shows."""
+    """Yields the caches between the last measured one and memory that the system reports and no measured size shows."""
     *measured, farthest = (level.level for level in index.hierarchy)
     if farthest != MEMORY or not measured:
         return
@@ -169,9 +169,9 @@ def _level(level: Level, machine: Machine) -> Line:
 
 
 def no_levels(results: Results) -> str:
-    """Returns why a run that walked through memory of several sizes has no memory table, and the time of a load at the
-    largest size within half of each data cache that the system reports and at the largest size of all, through huge
-    pages if they were measured. Empty if the run has a table, or walked through one size only."""
+    """Returns why a run has no memory table although it walked through memory of several sizes. Adds the time of a load
+    at the largest size within half of each reported data cache, and at the largest size of all, through huge pages if
+    these were measured. Empty if the run has a table, or walked through one size only."""
     machine = results.index.machine
     walks = with_meaning(native(results.index.rows, machine.architecture), results.probes, "latency-of-size")
     sized = [row for row in walks if isinstance(row.parameters.get("size"), int)]
@@ -199,7 +199,7 @@ def unread_levels(results: Results) -> tuple[str, ...]:
 
 
 BESIDE = 2
-"""Place of the toll table's column beside the time: over all samples, or in cycles."""
+"""Index of the toll table's column beside the time: over all samples, or in cycles."""
 
 
 def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
@@ -230,8 +230,8 @@ def _is_only_beside(line: Line) -> bool:
 
 
 def brief(table: Table | None) -> Table | None:
-    """Returns the table without the notes, and without the column after the time, unless it has the second value of
-    most tolls or the only value of some. The whole table has both, and a wrapped line costs a line of the answer."""
+    """Returns the table without the notes. The column after the time is kept only if it has the second value of most
+    tolls, or the only value of some. The whole table has both, and a wrapped line takes a line of the answer."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
@@ -268,18 +268,18 @@ def per_ms(ns: float) -> str:
 
 
 def findings(results: Results) -> tuple[Finding, ...]:
-    """The findings, gravest first, in their own order among equals."""
+    """Returns the findings, gravest first, otherwise in their own order."""
     return tuple(sorted(results.index.findings, key=lambda finding: list(SIGNS).index(finding.severity)))
 
 
 def with_sizes(named: str, results: Results) -> str:
-    """A row's name with the sizes among its parameters in words."""
+    """Returns a row's name, in which sizes among its parameters are in words."""
     sizes = frozenset[str]().union(*map(sizes_of, results.probes.values()))
     return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
 
 
 def evidence(item: Evidence, results: Results) -> str:
-    """One number in evidence of a claim, with its unit."""
+    """Returns one number in evidence of a claim, with its unit."""
     what = with_sizes(item.what, results)
     value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
     unit = item.unit if isinstance(item.value, str) else ""
@@ -287,7 +287,7 @@ def evidence(item: Evidence, results: Results) -> str:
 
 
 def answer(results: Results) -> dict[str, str]:
-    """Returns the ends of the hierarchy and of the toll table in words, by the meaning of the rows that they are of."""
+    """Returns the ends of the hierarchy and of the toll table in words, by the meaning of their rows."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
     parts = {}
     if len(levels) > 1:
@@ -307,7 +307,7 @@ def upper(sentence: str) -> str:
 
 
 Discarded = Mapping[str, tuple[int, Counter[str]]]
-"""By probe: how many samples were taken, and the reasons of the discarded ones."""
+"""Number of samples, and reasons of the discarded ones, by probe."""
 
 
 def discarded(results: Results) -> Discarded:
@@ -360,13 +360,13 @@ def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
 
 
 def of_the_run(results: Results) -> list[str]:
-    """Returns the properties of the run as a whole: what it lacks, its precision, and how steady the machine was."""
+    """Returns the properties of the whole run: missing evidence, precision, and the steadiness of the machine."""
     every = (unfinished(results), results.index.run.summary, sureness(results), numbers_missing(results))
     return [sentence for sentence in every if sentence]
 
 
 def numbers_missing(results: Results) -> str:
-    """One sentence on rows without a number; empty if every row has one."""
+    """Returns a sentence on rows without a number; empty if every row has one."""
     without = [row for row in results.index.rows if row.status != "ok"]
     if not without:
         return ""

@@ -32,7 +32,7 @@ from tollmeter.root import typed
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
 WORTH_A_REASON = 0.05
-"""Share of the rows that must lack a number before the first screen has a line about the reason."""
+"""Share of the rows without a number from which the first screen has a line about the reason."""
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 

@@ -20,10 +20,10 @@ from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
 NUMBER = re.compile(r"(?<![\w/.-])([+-]?\d[\d.,]*) (?=[\w%])")
-"""With the blank before its unit. No part of a path: that may be longer than a line."""
+"""A number and the blank before its unit. No part of a path, which may be longer than a line."""
 CODE = re.compile(r"`([^`]+)`")
 UNDIVIDED = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
-"""A command, or a quoted word of one. An apostrophe follows a letter, and opens nothing."""
+"""A command, or a quoted word of one. An apostrophe after a letter begins no quotation."""
 
 
 def bound(text: str) -> str:
@@ -42,7 +42,7 @@ def wrap(text: str, width: int, *, first: int = 0, hanging: int = 0) -> list[str
 
 
 def parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, each with whether it is a command."""
+    """Yields the text in pieces, each with whether it is a command."""
     return ((piece, place % 2 == 1) for place, piece in enumerate(CODE.split(spoken(text))) if piece)
 
 
@@ -134,7 +134,7 @@ def table_lines(table: Table, width: int) -> list[Text]:
 
 
 def _least_width(table: Table, words: int) -> int:
-    """The width with words of at most the stated widths, and one blank between columns."""
+    """Returns the width of the table with words of at most the stated widths, and one blank between columns."""
     widths = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
     return _total([min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(widths)], 1)
 
@@ -152,8 +152,8 @@ def _longest_word(column: Sequence[str]) -> int:
 
 
 def _give_way(widths: list[int], least: Mapping[int, int], room: int, gap: int) -> None:
-    """Narrows the widest column of words that exceeds its minimum, one character at a time, until all fit. If that is
-    not enough, narrows the widest columns to their labels, and breaks words."""
+    """Narrows columns until all fit: first the widest column of words that exceeds its minimum, one character at a
+    time; then the widest columns to their labels, which breaks words."""
     for floor in (least, dict.fromkeys(least, LEAST_LABEL)):
         while sum(widths) + gap * len(widths) > room:
             wide = [place for place in least if widths[place] > floor[place]]

@@ -18,7 +18,7 @@ from tollmeter.report.numbers import count, percent, plain, plus_minus, ratio_in
 COMMAND, TIME = "command", "time"
 """The parameter and the first metric of a run of commands."""
 ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
-"""The second parameter of a bill, and its values for a whole run and for what the boundary alone takes."""
+"""The second parameter of a bill, and its values for a whole run and for the boundary alone."""
 
 
 class Shown(NamedTuple):
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
-    """The answer as text. The first command is the reference."""
+    """Yields the answer as text. The first command is the reference."""
     run = results.index.run
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
@@ -141,7 +141,7 @@ _MORE = {"slower": "more", "faster": "fewer", "differs": "another number"}
 
 
 def _amount(row: Row) -> str:
-    """A count, or a time, with its interval."""
+    """Returns a count, or a time, with its interval."""
     median = row.median or 0.0
     of_unit = {"ns": f"{time(median)}", "J": f"{plain(median)} J"}
     number = of_unit.get(row.unit, count(round(median)))

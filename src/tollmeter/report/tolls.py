@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of tolls, the few that represent all, and the toll ladder: the table with a dot and its interval in each row.
+"""Groups of tolls, the few tolls that represent all, and the toll ladder: the table with a dot and its interval in each
+row.
 
-The page draws the ladder without a script: places on the log scale are shares of its width."""
+The page draws the ladder without a script: positions on the log scale are shares of its width."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
 
 
 def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
-    """Each group that has a line, in the order of the suite, or of GROUPS; within a group in the table's order."""
+    """Returns each group that has a line, in the order of the suite, or of GROUPS; within a group in the table's
+    order."""
     own = own_groups(results)
     members: dict[str, list[Toll]] = {name: [] for name in (*own.values(), *GROUPS)}
     for toll in results.index.tolls:
@@ -42,8 +44,8 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
 
 
 def group_tables(results: Results) -> list[Table]:
-    """A table of tolls for each group that the suite names, and below that of the shortest entry the mitigations; none
-    if the suite names no group."""
+    """Returns a table of tolls for each group that the suite names; below the table of the shortest entry, the
+    mitigations. None if the suite names no group."""
     if not own_groups(results):
         return []
     tables = []
@@ -78,7 +80,7 @@ def _has_entry(results: Results, tolls: Sequence[Toll]) -> bool:
 
 MOST_TICKS = 5
 MARGIN = 2.0
-"""Per cent of the width on either side, so that no dot is cut."""
+"""Percentage of the width that is free on either side, so that no dot is cut."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def ladder(results: Results) -> Ladder | None:
 
 
 def _stem(toll: Toll) -> str:
-    """A remark without the numbers of its row."""
+    """Returns a remark without the numbers of its row."""
     return toll.note.partition(":")[0] if toll.value is not None and ":" in toll.note else ""
 
 
@@ -189,6 +191,6 @@ def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
 
 
 def _at(ns: float, decades: range) -> str:
-    """The position of a time on the scale."""
+    """Returns the position of a time on the scale."""
     share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
     return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"

@@ -28,7 +28,7 @@ def _rows(results: Results, means: str) -> list[Row]:
 
 def _of_workers(results: Results) -> Table | None:
     """Returns a line for each operation, lowest efficiency of threads first. An operation without a row of the most
-    workers has dashes in their columns, since an efficiency of fewer workers is another quantity."""
+    workers has dashes in their columns: an efficiency of fewer workers is another quantity."""
     rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
     inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
     known = {(one.kind, *_of(one, "of", "share", "workers")): one for one in inferred}

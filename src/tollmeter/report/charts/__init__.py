@@ -72,7 +72,7 @@ OF_ALL = (
     answer.profiles,
     answer.break_even,
 )
-"""Drawings whose probes may still have a chart of their own."""
+"""Drawings of several probes; these probes may also have a chart of their own."""
 
 LEAST_POINTS = 4
 SIDES = ("A", "B")
@@ -80,8 +80,8 @@ Pair = tuple[Chart, Chart]
 
 
 def charts(results: Results) -> tuple[Chart, ...]:
-    """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
-    points make no chart, since their rows suffice."""
+    """Returns all charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than
+    four points make no chart, since their rows suffice."""
     made = [chart for place, bench in enumerate(benches(results))
             for chart in _charts_of(bench, is_named=place > 0) if _has_points(chart)]  # fmt: skip
     return tuple(_unique(made))
@@ -191,7 +191,7 @@ def _matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair
 
 
 def _beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
-    """One chart of both runs; or two, with the run in the title of each."""
+    """Returns one chart of both runs; or two, with the run in the title of each."""
     drawings = pair[0].drawing.beside(pair[1].drawing, runs)
     if len(drawings) == 1:
         captions = (f"{side}: {chart.caption}" for side, chart in zip(SIDES, pair, strict=True) if chart.caption)
@@ -223,7 +223,7 @@ def _caption(chart: Chart, bench: Bench) -> str:
 
 
 def points(chart: Chart) -> list[Datum]:
-    """The data with a number in words: one for each mark that can be pointed at."""
+    """Returns the data that have a number as text: one for each mark with a tooltip."""
     return [d for d in chart.drawing.data if "value" in d and _height(d) is not None]
 
 

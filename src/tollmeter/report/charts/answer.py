@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own answer as charts: where time goes in each configuration, and from how many on avoiding costs less."""
+"""Charts of a study's answer: where time goes in each configuration, and from which number on avoiding a cost is
+cheaper."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def _shares(functions: list[str]) -> list[Spec]:
 
 
 def _change(bench: Bench, own: list[Profile]) -> str:
-    """Returns the change between the study's two ABIs in words; else the largest share of each."""
+    """Returns the change between the study's two ABIs in words; without two ABIs, the largest share of each profile."""
     suite = bench.results.suite
     for pair in pairs(bench.results, suite) if suite is not None else ():
         if pair.left in own:

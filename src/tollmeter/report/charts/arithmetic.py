@@ -24,7 +24,7 @@ SPEED_UP = Subject("speed-up", "Speed-up over length",
                    "What does one way, or one ABI, gain with the same source? All is over the line at 1, which may be "
                    "chosen below.", (RATE,))  # fmt: skip
 PANELLED = ("precision",)
-"""A parameter that makes panels; every other makes lines."""
+"""Parameters that make panels; all others make lines."""
 CHOSEN = "over"
 
 
@@ -37,8 +37,8 @@ def flops(bench: Bench) -> Iterator[Chart]:
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
-    """Yields the chart of each line's speed relative to a line that the reader chooses. One
-    length alone is in the tables."""
+    """Yields the chart of each line's speed relative to a line that the reader chooses. A single length is only in the
+    tables."""
     counted = bench.clock == "instructions"
     rows = [row for row in _rows(bench) if not counted or row.parameters.get("way") != "trapped"]
     series, panel = _series(bench, rows), _panel(bench, rows)
@@ -128,8 +128,8 @@ RATIOS: list[Spec] = [
     {"calculate": "format(datum.ratio, '.3~r')", "as": "times"},
     {"calculate": "format(datum.lo, '.3~r') + ', ' + format(datum.hi, '.3~r')", "as": "interval"},
 ]
-"""Each line over the chosen one at the same length; where that was not measured there is none. lo and hi: both ends of
-both intervals at once, so wider than 95 %."""
+"""Transformations that divide each line by the chosen one at the same length; no value if that was not measured. lo and
+hi: both ends of both intervals at once, so wider than 95 %."""
 
 
 # ---- ratios of ABIs -------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
 
 
 def _by_abi(bench: Bench) -> list[list[Row]]:
-    """Rows that another ABI also has, own ABI first. A sweep counts once, at its middle point."""
+    """Returns the rows that another ABI also has, own ABI first. A sweep is represented by its middle point."""
     places: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in bench.by_abi([row for row in bench.rows if row.better == "less" and (row.median or 0) > 0]):
         places.setdefault((row.probe, row.metric), {}).setdefault(str(row.parameters), []).append(row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart as data, the rows that one chart may show together, and charts as picture files."""
+"""A chart as data, the rows that one chart may contain together, and charts as picture files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Name = Callable[[Row], str]
 
 @dataclass(frozen=True)
 class Drawing:
-    """Makes a specification of the data of its marks when that is asked for, so that two runs may share it.
+    """Makes a specification from the data of its marks when it is requested, so that two runs may share it.
 
     spec: Vega-Lite without colours, which chart_style.config gives; width "container"."""
 
@@ -38,7 +38,7 @@ class Drawing:
         raise NotImplementedError
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
-        """The drawings of two runs: one with the data of both, or two where axes differ. runs: their labels."""
+        """Returns the drawings of two runs: one with the data of both, or two if axes differ. runs: their labels."""
         return self, other
 
 
@@ -92,7 +92,7 @@ class Subject:
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
            "op/s": "instructions an operation"}  # fmt: skip
-"""Axis titles in place of a rate, by its unit, where instructions were counted."""
+"""Axis titles for counted instructions, by the unit of the rate that they replace."""
 LINEAR_UP_TO = 8.0
 
 
@@ -189,7 +189,7 @@ class Bench:
 
     @cached_property
     def known(self) -> Known:
-        """The clocks and widths of the cores, from all visits of this target by this clock."""
+        """Returns the clocks and widths of the cores, from all visits of this target by this clock."""
         return machine_known(self.outcomes)
 
     @cached_property
@@ -214,7 +214,7 @@ def names_of_probes(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def short_probe_name(row: Row) -> str:
-    """A probe's name without its family."""
+    """Returns a probe's name without its family."""
     return row.probe.split(".")[-1].replace("_", " ")
 
 
@@ -241,7 +241,7 @@ PNG_SCALE = 2.0
 
 
 def pictures(drawn: Iterable[Chart], runs: Sequence[Results], folder: Path) -> tuple[Path, ...]:
-    """Writes NAME.svg and NAME.png of each chart of the runs; their paths. Raises Failure (5)."""
+    """Writes NAME.svg and NAME.png of each chart of the runs, and returns their paths. Raises Failure (5)."""
     bring(ROOT, CHARTS)
     import vl_convert
 

@@ -248,7 +248,7 @@ def _each_datum(
 
 
 MOST_TICKS = 8
-"""Of a panel, whose numbers of CPUs have up to four digits."""
+"""Ticks of a panel, whose CPU numbers have up to four digits."""
 
 
 def _each_drawing(data: Sequence[Datum]) -> Spec:

@@ -24,9 +24,9 @@ class Curves:
     """The curves of a chart: rows over the parameter `axis`, a line for each name of `series`, a panel for each of
     `panel`.
 
-    more: further layers with their own data; boundaries: layers of one machine (rules, labels). Both are drawn with a
-    single panel only, and boundaries with one run only. banded: intervals of close points form one band. joined_by: the
-    field of the data whose order joins the points; by default their x."""
+    more: further layers with their own data, drawn if there is a single panel. boundaries: layers of one machine
+    (rules, labels), drawn if there is also only one run. banded: intervals of close points form one band. joined_by:
+    the field of the data whose order joins the points; by default their x."""
 
     axis: str
     series: Name

@@ -22,12 +22,12 @@ from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, quan
 STEP, RUN_STEP = 34, 8
 BRIEF_ROOM = 92  # pixels
 LABEL_ROOM, VALUE_ROOM = 290, 180
-"""Of a wide chart: the scale is between them."""
+"""Pixels for labels and values of a wide chart: the scale is between them."""
 LABEL_UP, DOT_DOWN = by_width(-8, 0), by_width(7, 0)
 REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
 RUNS_UP, RUNS_DOWN = -8, 6
 BARE_ROOM, BOTH_ROOM = 150, 250
-"""For the values of two runs, without their intervals and with them."""
+"""Pixels for the values of two runs, without their intervals and with them."""
 LINE: Spec = {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0.1}}
 
 
@@ -94,8 +94,8 @@ def dots(rows: Sequence[Row], name: Name, x_title: str) -> Rungs | None:
 
 
 def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
-    """The data by line, lines by their lowest value. A label of two runs is one line: its first datum has the values of
-    both runs as text, in their order; brief: without intervals."""
+    """Returns the data by line, lines by their lowest value. A label of two runs is one line; its first datum has the
+    values of both runs as text, with intervals in `said` and without them in `brief`."""
     seen: Counter[tuple[object, object]] = Counter()
     lines: dict[tuple[object, int], list[Datum]] = {}
     for d in data:
@@ -114,7 +114,7 @@ def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
 
 
 def _of_one_run(x: Spec, tones: Sequence[str]) -> list[Spec]:
-    """A rule above each line, the label at the left and the value at the right."""
+    """Returns a rule above each line, the label at the left and the value at the right."""
     dots = {"x": x, "y": LINE, "tooltip": hover(("label", "boundary"))}
     room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
     return [
@@ -166,11 +166,10 @@ def cell(row: Row, parameters: tuple[str, str], panel: str) -> Datum:
 
 @dataclass(frozen=True)
 class Cells(Drawing):
-    """The cells of a heat map. The data have a row `a` and a column `b`. labelled: each cell has its text, `said`.
-    panel: small multiples. square: rows and columns have equal values, and cells are square. mirrored: the data are
-    one half of a square, and each cell is drawn on both sides. order: of the values of a square; ascending where it
-    is empty. scale: the data that determine the colour steps, if they are more than the map's own: those of both
-    runs."""
+    """The cells of a heat map, whose data have a row `a` and a column `b`. labelled: each cell has its text, `said`.
+    panel: small multiples. square: rows and columns have equal values, and cells are square. mirrored: the data are one
+    half of a square, and each cell is drawn on both sides. order: order of the values of a square; ascending if empty.
+    scale: data that determine the colour steps, for example of both runs; the map's own if empty."""
 
     titles: tuple[str, str]
     unit: str
@@ -241,8 +240,8 @@ def _edges(values: Sequence[float]) -> list[float]:
 
 
 def _step_names(edges: Sequence[float]) -> list[str]:
-    """The range of each colour: below the first edge, between two, from the last on; in two to six digits, as few as
-    distinguish the edges."""
+    """Returns the range of each colour: below the first edge, between two edges, from the last edge on. The numbers
+    have two to six digits, as few as distinguish the edges."""
     texts = next(short for keep in range(2, 7) if len(set(short := [plain(edge, keep) for edge in edges])) == len(edges)
                  or keep == 6)  # fmt: skip
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]

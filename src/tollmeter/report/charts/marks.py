@@ -18,7 +18,7 @@ from tollmeter.report.numbers import count
 
 
 def _scaled(unit: str, *steps: tuple[str, str]) -> str:
-    """A Vega expression: a number over the first step that it reaches, with the name of that step."""
+    """Returns a Vega expression for a number divided by the first step that it reaches, with the name of that step."""
     parts = (f"datum.value >= {step} ? format(datum.value / {step}, '.4~g') + ' {name}' : " for step, name in steps)
     return "".join(parts) + f"format(datum.value, '.4~g') + ' {unit}'"
 
@@ -34,24 +34,24 @@ LABELS = {
 }  # fmt: skip
 REACH = 3.0
 RUN_SHAPES = (*SHAPES, "triangle-right", "triangle-left")
-"""Of series that two runs share: their colours are the runs'."""
+"""Shapes of series in a chart of two runs, whose colours distinguish the runs."""
 STROKE_SIZE, HOLLOW_WIDTH = 400, 1.4
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
 NARROW = 560
-"""Pixels of a chart's inside, below which words take a line of their own."""
+"""Width of a chart's inside in pixels below which words are on a line of their own."""
 
 
 def by_width(narrow: object, wide: object) -> Spec:
-    """A Vega expression by the width of the chart, which only the page knows."""
+    """Returns a Vega expression that chooses by the width of the chart, which only the page knows."""
     return {"expr": f"width < {NARROW} ? {narrow} : {wide}"}
 
 
 LABEL_LETTERS = 28
-"""Of one line of words beside an axis: as many as half the width of a phone takes."""
+"""Letters in a line of words beside an axis: as many as half the width of a phone takes."""
 LABEL_LINE = 12
 BESIDE_WORDS: Spec = {"titleAnchor": "end"}
-"""Where words take the left half of a chart, the title below it needs both."""
+"""Position of an axis title if words take the left half of a chart: the title below needs both halves."""
 
 
 def words_axis(**more: Any) -> Spec:
@@ -66,7 +66,7 @@ def wrapped_expression(words: str) -> str:
 
 
 def label_height(words: str) -> int:
-    """The height in pixels of a wrapped label, with a gap to the next."""
+    """Returns the height in pixels of a wrapped label, with a gap to the next."""
     return LABEL_LINE * (len(textwrap.wrap(words, LABEL_LETTERS)) + 1)
 
 
@@ -75,7 +75,7 @@ def label_of(unit: str) -> str:
 
 
 def datum(row: Row, **more: object) -> Datum:
-    """One row as the data of a mark: y with its interval, if it has one, and the text of the tooltip."""
+    """Returns one row as the data of a mark: y with its interval, if it has one, and the text of the tooltip."""
     low, high = map(_short, _ends(row))
     given = {name: value for name, value in more.items() if value != ""}
     return {"y": _short(row.median), "lo": low, "hi": high, "abi": row.abi, "firm": is_firm(row), **sure(row), **given}
@@ -100,7 +100,7 @@ def is_firm(row: Row) -> bool:
 
 
 def sure(row: Row) -> Datum:
-    """Returns value, interval and samples in words, for the tooltip."""
+    """Returns value, interval and number of samples as text, for the tooltip."""
     low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
     aside = f", {row.discarded} discarded" if row.discarded else ""
     return {
@@ -111,7 +111,7 @@ def sure(row: Row) -> Datum:
 
 
 def tips(*fields: tuple[str, str]) -> list[Spec]:
-    """Lines of the tooltip: fields that contain text, with their titles."""
+    """Returns lines of the tooltip: fields that contain text, with their titles."""
     return [nominal(field, title=title) for field, title in fields]
 
 
@@ -121,7 +121,8 @@ def hover(*first: tuple[str, str]) -> list[Spec]:
 
 
 def log_ticks(values: Iterable[float]) -> list[float]:
-    """Decades, with 2 and 5 between them where fewer than three decades are spanned. Values are above zero."""
+    """Returns the powers of ten in the range of the values, all above zero; also 2 and 5 times these if the range is
+    less than three decades."""
     low, high = log_domain(values)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first < 3 else (1,)
@@ -131,7 +132,8 @@ def log_ticks(values: Iterable[float]) -> list[float]:
 
 
 def log_domain(values: Iterable[float]) -> tuple[float, float]:
-    """A log domain from 1, 2 or 5 times a power of ten below the least positive value to one above the largest."""
+    """Returns a log domain: from 1, 2 or 5 times a power of ten below the lowest positive value to one above the
+    highest."""
     positive = [value for value in values if value > 0 and math.isfinite(value)]
     if not positive:
         return 1.0, 10.0
@@ -146,8 +148,8 @@ def _steps(value: float) -> list[float]:
 
 
 def within_reach(rows: Sequence[Datum]) -> list[float]:
-    """Returns medians, and ends of intervals if they are within REACH times the lowest and the highest median: one
-    disturbed point must not flatten all others. Values outside are cut off at the edge."""
+    """Returns the medians, and those ends of intervals that are within REACH times the lowest and the highest median:
+    one disturbed point must not flatten all others. Values outside are cut off at the edge."""
     medians = [float(d["y"]) for d in rows if d["y"] is not None]
     if not medians:
         return []
@@ -228,7 +230,7 @@ def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
 
 
 def run_and_series(runs: Sequence[str], series: Sequence[str], title: str | None) -> Spec:
-    """Two runs, and the series of each by shape."""
+    """Returns the encoding of two runs, and of the series of each by shape."""
     by = run_colour(runs, symbolType="stroke", symbolSize=STROKE_SIZE)
     shapes = [RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))]
     shape = _scaled_by("series", series, shapes, _legend(series, title))
@@ -241,12 +243,12 @@ def _legend(names: Sequence[str], title: str | None, **more: Any) -> Spec | None
 
 
 def of_runs(data: Iterable[Sequence[Datum]], runs: Iterable[str]) -> tuple[Datum, ...]:
-    """The data of several runs together, each datum with the label of its run."""
+    """Returns the data of several runs together, each datum with the label of its run."""
     return tuple({**datum, "run": run} for of_run, run in zip(data, runs, strict=True) for datum in of_run)
 
 
 def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
-    """Names in the order of their first datum."""
+    """Returns names in the order of their first datum."""
     return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
@@ -301,14 +303,14 @@ def layer(
     params: Sequence[Spec] = (),
     **look: Any,
 ) -> Spec:
-    """Marks of one kind: Vega-Lite's unit specification. data: where it is not that of the whole chart."""
+    """Returns marks of one kind: Vega-Lite's unit specification. data: if it is not that of the whole chart."""
     own = {"data": data, "transform": transform, "params": params}
     given = {name: value for name, value in own.items() if value}
     return {**given, "mark": {"type": kind, **look}, "encoding": encoding}
 
 
 def point(style: str, encoding: Spec, by: Spec, **more: Any) -> Spec:
-    """A filled point; the second run's is hollow."""
+    """Returns the mark of a point: filled, and hollow for the second run."""
     if "fill" in by:
         encoding, more = {**encoding, "fill": by["fill"]}, {**more, "filled": False, "strokeWidth": HOLLOW_WIDTH}
     return layer("point", encoding, style=style, **more)
@@ -342,8 +344,8 @@ _NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\
 
 
 def finished(view: Spec, height: int | None = 340) -> Spec:
-    """A view, layers or panels as a complete specification with the width of its column. Data sets are named by their
-    index in it, and each is included once."""
+    """Returns a view, layers or panels as a complete specification with the width of its column. Data sets are named by
+    their index in it, and each is included once."""
     datasets: dict[str, list[Datum]] = {}
     spec = {"$schema": SCHEMA, **_named(view, datasets), "datasets": datasets}
     if "facet" not in spec:
@@ -354,7 +356,7 @@ def finished(view: Spec, height: int | None = 340) -> Spec:
 
 
 def _named(node: Any, datasets: dict[str, list[Datum]]) -> Any:
-    """A copy that refers to its data sets by name."""
+    """Returns a copy that refers to its data sets by name."""
     if isinstance(node, list | tuple):
         return [_named(item, datasets) for item in node]
     if not isinstance(node, dict):

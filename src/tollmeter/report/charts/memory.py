@@ -21,14 +21,14 @@ TIPS = marks.tips(("level", "knee of"), ("value", "measured"), ("interval", "95 
 
 
 def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[Spec]:
-    """The size of each cache that the system reports: a dashed rule with its label at the top."""
+    """Returns the size of each cache that the system reports: a dashed rule with its label at the top."""
     sizes = bench.results.index.machine.data_sizes().items()
     end = max((whole_number(row, "size") for row in rows), default=0)
     return dashed_rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], end)
 
 
 def knee_marks(bench: Bench) -> list[Spec]:
-    """Each knee with its 95 % interval: a band as wide as the interval, labelled at the bottom."""
+    """Returns each knee with its 95 % interval: a band as wide as the interval, labelled at the bottom."""
     known = [
         level for level in bench.results.index.hierarchy if level.size_bytes and level.size_low and level.size_high
     ]

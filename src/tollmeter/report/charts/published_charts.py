@@ -28,7 +28,8 @@ from tollmeter.studies.study import bounds, relation_of
 MOST_LINES = 4
 ORDER = PUBLISHED, HERE = "published", "here"
 UNCOUNTED = "instructions"
-"""A count of the program's own instructions knows neither caches nor what a trap costs."""
+"""Clock from which no figure is drawn: a count of the program's instructions contains neither effects of caches nor the
+cost of traps."""
 
 
 def redrawn(bench: Bench) -> Iterator[Chart]:
@@ -112,8 +113,8 @@ STEP = 36
 HALF_LINE = 7
 LEAST_CLAIMS = 2
 ROOM_FOR_WORDS = 0.4
-"""By which share of its length the axis goes on beyond the largest number: both numbers and the verdict stand there,
-which take 200 of 720 pixels."""
+"""Share of its length by which the axis continues beyond the largest number, for both numbers and the verdict, which
+take 200 of 720 pixels."""
 REACH_OF_INTERVAL = 3.0
 AXIS = ["ratio (logarithmic); of a number", "with another unit, times the published one"]
 

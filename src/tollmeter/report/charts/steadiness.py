@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of samples: how steady the machine was over the run, and every sample of one boundary."""
+"""Charts of samples: the steadiness of the machine over the run, and every sample of one boundary."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
 
 
 def _samples(bench: Bench) -> list[SampleMark]:
-    """Samples in order of time, or of visits if untimed; of a long run some visits, evenly spaced."""
+    """Returns samples in order of time, or of visits if untimed; from a long run, samples of evenly spaced visits."""
     outcomes = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
     every = -(-sum(len(outcome.samples) for outcome in outcomes) // MOST_POINTS) or 1
     marks = []
@@ -100,7 +100,7 @@ def _datum(mark: SampleMark) -> Datum:
 
 
 def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
-    """The contended share of each part of the run, at the bottom; none if no core state was measured."""
+    """Yields the contended share of each part of the run, at the bottom; none if no core state was measured."""
     width = max(sample.at_s for sample in samples) / STRETCHES or 1.0
     stretches: dict[int, list[bool]] = defaultdict(list)
     for sample in samples:
@@ -172,7 +172,8 @@ def distribution(bench: Bench) -> Iterator[Chart]:
 
 
 def _chosen(bench: Bench) -> tuple[str, Row | None]:
-    """The first typical row of the best known meanings, by the toll table, with its words there."""
+    """Returns the first typical row of the best known meanings, in the order of the toll table, with its words
+    there."""
     tolls: dict[tuple[str, str, str], list[Toll]] = defaultdict(list)
     for toll in bench.results.index.tolls:
         tolls[toll.probe, toll.metric, str(toll.parameters)].append(toll)
@@ -186,7 +187,8 @@ def _chosen(bench: Bench) -> tuple[str, Row | None]:
 
 
 def _of_only_probe(bench: Bench) -> tuple[str, Row | None]:
-    """The first row of the only probe, with its name; none if the probe has points enough for a chart of its own."""
+    """Returns the name and the first row of the only probe; no row if the probe has enough points for a chart of its
+    own."""
     timed = [row for row in bench.own(bench.rows) if row.unit == "ns"]
     of_metric = [row for row in timed if row.metric == timed[0].metric]
     if len({row.probe for row in bench.rows}) != 1 or not 0 < len(of_metric) < LEAST_SAMPLES:
@@ -195,7 +197,8 @@ def _of_only_probe(bench: Bench) -> tuple[str, Row | None]:
 
 
 def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
-    """Costs in ns as read from the clock, with the core's state; a sample gives two, from its batches of n and 2n."""
+    """Returns costs in ns as read from the clock, with the core's state. A sample gives two, from its batches of n and
+    2n."""
     group = outcomes_of(bench.results, row)
     metric, probe = metric_of(row, bench.results.probes), bench.probe(row)
     visited = usable_visits(group, probe, bench.known) if group and probe else None

@@ -23,7 +23,7 @@ SPEED_UP = Subject("scaling", "Throughput over workers",
 PANELS = {"threads": "threads of one process", "processes": "processes"}
 HEIGHT = 320
 HEADROOM = 1.2
-"""Above perfect scaling, which nothing exceeds but by noise."""
+"""Ratio of the axis end to perfect scaling, which only noise exceeds."""
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
@@ -51,7 +51,7 @@ def _point(row: Row, alone: Row) -> Datum:
 
 
 def _caption(data: Sequence[Datum]) -> str:
-    """The lowest and the highest of the threads' lines at the most workers, which may be the only line."""
+    """Returns the lowest and the highest line of threads at the most workers, which may be the same line."""
     most = max(datum["x"] for datum in data)
     ends = [datum for datum in data if datum["x"] == most and datum["panel"] == PANELS["threads"]]
     if not ends:
