@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs as typer reads their words. A verb's module is imported when that verb is typed: each start of `toll` pays
-for one."""
+"""The verbs with their options, as typer reads them. A verb's module is imported when that verb is typed, so that
+`toll` starts quickly."""
 
 from __future__ import annotations
 

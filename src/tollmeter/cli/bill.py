@@ -93,7 +93,7 @@ def _of_commands(command: list[str], try_: str, way: str, budget: str | None, ta
 
 
 def _several(words: list[str]) -> list[list[str]]:
-    """The commands between `--`, of which typer takes the first. Raises Failure (2)."""
+    """Returns the commands between `--`; typer removes the first `--`. Raises Failure (2)."""
     several: list[list[str]] = [[]]
     for word in words:
         if word == "--":

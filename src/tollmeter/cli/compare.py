@@ -167,7 +167,8 @@ def gate(
 
 
 def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
-    """Raises Failure: 3 if a row is slower, 7 if rows are missing, 4 with --strict if no decision is possible."""
+    """Ends the comparison of two runs. Raises Failure: 3 if a row is slower, 7 if rows are missing, 4 with --strict if
+    no decision is possible."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
     if gated_runs.broken:
         raise Failure(f"beyond its limit: {first_of(gated_runs.broken, 'row')}", TRIPPED)
@@ -180,7 +181,8 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
 
 
 def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
-    """Raises Failure: 3 if the new command is slower, 4 with --strict where its interval holds the limit."""
+    """Ends the comparison of two commands. Raises Failure: 3 if the new command is slower, 4 with --strict if its
+    interval contains the limit."""
     from tollmeter.report.gated import sentences_of_commands
 
     text = "".join(f"{sentence}\n" for sentence in sentences_of_commands(gated))

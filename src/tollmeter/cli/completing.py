@@ -9,7 +9,7 @@ import typer
 
 
 def to_measure(context: typer.Context, incomplete: str) -> list[str]:
-    """Suites, probes, and NAME= of the parameters of the probes that were typed."""
+    """Returns suites, probes, and NAME= of the parameters of the typed probes."""
     from tollmeter.library import places
 
     known = places.described_probes(["*"])

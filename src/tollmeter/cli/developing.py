@@ -135,7 +135,7 @@ def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
 
 
 def _known(name: str) -> Abi:
-    """Raises Failure (2) for a name that no file has."""
+    """Returns the ABI of this name. Raises Failure (2) if no file has it."""
     known = abis.find(ROOT, [name])
     if name in known.refused:
         raise Failure(known.refused[name])
@@ -158,7 +158,7 @@ def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> di
 
 
 def _asked_types(path: Path, types: Mapping[str, object], header: Path, kind: str | None) -> list[str]:
-    """Raises Failure (2) for a type that the header does not have."""
+    """Returns the requested types. Raises Failure (2) for a type that the header does not have."""
     if kind is None:
         own = declared_in(path, header)
         return sorted(own) or [name for name in types if "__" not in name]
@@ -203,7 +203,7 @@ def _what_breaks(facts: tuple[Fact, ...], names: tuple[str, ...], alike: Mapping
 # ---- casts ----------------------------------------------------------------------------------------------------------
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
-"""ABIs whose CPUs trap on a misaligned access, or load other bytes; the first that can be compiled here is used."""
+"""ABIs whose CPUs trap on a misaligned access, or load other bytes; the first one that can be compiled here is used."""
 UNREAD = 1
 
 
@@ -278,7 +278,8 @@ def _casts_cells(cast: Cast, hidden: str) -> tuple[str, ...]:
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:
-    """Raises Failure: 2 for a name that no file has, 5 if it cannot be compiled here."""
+    """Returns the ABI of this name and its compiler. Raises Failure: 2 if no file has the name, 5 if it cannot be
+    compiled here."""
     candidates = [_known(name)] if name is not None else [*map(_known, STRICT)]
     for candidate in candidates:
         compiler = find_compiler(candidate)

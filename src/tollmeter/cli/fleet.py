@@ -160,4 +160,4 @@ VERBS: dict[str, Callable[..., Any]] = {
     "collect": collect,
     "report": report,
 }
-"""Of the group `toll fleet`."""
+"""Verbs of the group `toll fleet`."""

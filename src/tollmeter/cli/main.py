@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
 _OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
 _SURROGATES = "surrogates not allowed"
-"""How Python's codec words it that a name holds bytes that are not UTF-8."""
+"""Message of Python's codec for a name that contains bytes that are not UTF-8."""
 _AROUND = 60
 _HELP: tuple[list[str], ...] = (["--help"], ["-h"], ["help"], [])
 
@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 _COMPLETES = "_TOLL_COMPLETE"
-"""Set by the shell's completion, which gets its words from typer."""
+"""Environment variable that the shell's completion sets; typer then prints words."""
 
 
 def _run(given: list[str]) -> int:
@@ -145,7 +145,7 @@ def _lost_output(error: BaseException) -> bool:
 # ---- the commit -----------------------------------------------------------------------------------------------------
 
 _STATED = Path(__file__).resolve().parents[1] / "commit"
-"""git writes it into an archive (.gitattributes); a wheel of that archive has it too."""
+"""File with the commit, which git writes into an archive (.gitattributes); a wheel of that archive contains it too."""
 _UNWRITTEN = "$"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that a verb judges when it is done, without progress and without a report."""
+"""Measures a run that a verb judges when it is complete, without progress and without a report."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ INTERRUPTED = 130
 def measured_suite(
     words: Sequence[str], budget: str | None, precision: str, *, folder: Path | None = None, cpus: str | None = None
 ) -> Path:
-    """The folder of a new run, from which later ones learn. folder: for files of probes; cpus: to measure on. Raises
-    Failure (130) after a signal."""
+    """Returns the folder of a new run, from which later runs learn. folder: for files of probes; cpus: to measure on.
+    Raises Failure (130) after a signal."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.derive import open_run, remembered
     from tollmeter.library.measure import measured, no_observers

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tollmeter.report.blocks import Block
 
 STANDARD_OUTPUT = Path("-")
-"""As a file to write."""
+"""Path that means standard output."""
 
 
 class TableColumns(NamedTuple):
@@ -84,7 +84,7 @@ def _lines(columns: TableColumns, width: int) -> list[Text]:
 
 
 def terminal() -> Console:
-    """Standard output, for sentences and tables."""
+    """Returns standard output, for sentences and tables."""
     from rich.console import Console
 
     return Console(highlight=False)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DONE, FAILED, BROKEN, INFRASTRUCTURE, NOTHING, INCOMPLETE, INTERRUPTED = 0, 1, 3, 5, 6, 7, 130
 GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, BROKEN, FAILED, NOTHING, INCOMPLETE, DONE)
 _MOST_CPUS = 8
-"""Of one point in the list of `--dry-run`."""
+"""Highest number of CPUs of one point in the list of `--dry-run`."""
 
 
 def run(
@@ -135,7 +135,7 @@ def _planned(options: Options, resume: str | None, limits: Limits | None, *, eve
 
 
 def _print_answer(plan: Plan, *, only_time: bool) -> None:
-    """Prints the duration of a plan, and the measured points of each probe."""
+    """Prints the duration of a plan, and the measured points of each probe. only_time: omits the points."""
     from tollmeter.plan import expected_seconds
     from tollmeter.report.planned import planned
 
@@ -156,7 +156,8 @@ def _print_points(plan: Plan, form: str) -> None:
 
 
 def _cpus(plan: Plan, point: Point) -> str:
-    """The CPUs that a point's first visits may use, the timed worker's first; for a matrix, the pairs of a round."""
+    """Returns the CPUs that a point's first visits may use, the timed worker's first; for a matrix, the pairs of a
+    round."""
     places = plan.placements(point)
     named = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
     left = len(named) - _MOST_CPUS
@@ -167,8 +168,8 @@ def _cpus(plan: Plan, point: Point) -> str:
 
 
 def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, limits: Limits | None = None) -> int:
-    """Measures and prints the answer; a signal during the whole time ends the current step, and the report is still
-    written. Returns the exit code of the whole run."""
+    """Measures and prints the answer. A signal ends the current step, and the report is still written. Returns the exit
+    code."""
     from tollmeter.conduct import Stopping
 
     def promise() -> None:
@@ -188,7 +189,7 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, lim
 
 
 def _finished(measured: MeasuredRun, options: Options, limits: Limits | None = None) -> int:
-    """Returns the exit code."""
+    """Prints the answer of a completed run. Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and session.status != BEYOND and not options.quiet:
         print_notice(session.reason)
@@ -207,8 +208,8 @@ def _finished(measured: MeasuredRun, options: Options, limits: Limits | None = N
 
 
 def _limit_failures(results: Results, session: Session, limits: Limits | None) -> Iterator[Failure]:
-    """The failures of limits: the visit that ended the run, the rows beyond their limits, and the limits that apply to
-    no row."""
+    """Yields the failures of limits: the visit that ended the run, the rows beyond their limits, and the limits that
+    apply to no row."""
     if session.status == BEYOND:
         yield Failure(session.reason or "", BROKEN)
     if limits is None:
@@ -239,8 +240,8 @@ def _page_failures(results: Results, folder: Path) -> Iterator[Failure]:
 
 
 def _print_failures(results: Results, form: str, folder: Path) -> Iterator[Failure]:
-    """Yields failures of printing. A closed pipe or a full disk loses the printed text, and no data of the run; rich
-    turns a closed pipe into an exit."""
+    """Prints the results, and yields failures of printing. A closed pipe or a full disk loses the printed text, and no
+    data of the run; rich turns a closed pipe into an exit."""
     try:
         show.print_results(results, form, page=str(Path(results.index.run.folder) / PAGE))
         sys.stdout.flush()

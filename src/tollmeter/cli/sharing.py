@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that hand a run on: `toll report`, `export`, `publish`, `gallery`, `bundle`, `import`, `serve`."""
+"""Verbs that pass a run on: `toll report`, `export`, `publish`, `gallery`, `bundle`, `import`, `serve`."""
 
 from __future__ import annotations
 

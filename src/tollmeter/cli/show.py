@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that read: `toll show` prints a run's answer and its data; `toll history` prints rows over all runs, and their
-changes; `toll list` prints probes, suites, ABIs and runs."""
+"""Verbs that read runs: `toll show` prints a run's answer and its data; `toll history` prints rows over all runs, and
+their changes; `toll list` prints probes, suites, ABIs and runs."""
 
 from __future__ import annotations
 

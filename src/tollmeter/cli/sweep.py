@@ -145,7 +145,8 @@ def _promise() -> None:
 
 
 def _check_measures(options: Options, folder: Path) -> None:
-    """Raises every Failure that would refuse a run, before the setting is changed. Builds missing probes."""
+    """Checks everything for which a run would be refused, before the setting is changed, and builds missing probes.
+    Raises Failure."""
     from tollmeter.library.prepare import prepared
 
     with starting.realtime_priority(wanted=options.is_urgent):

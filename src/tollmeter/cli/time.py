@@ -125,8 +125,8 @@ def time_(
 
 
 def with_joined_values(words: Sequence[str]) -> list[str]:
-    """The command line of `time`, `gate` and `sweep` in words that typer reads: the values of -P and -L in one word
-    each, and -i with its value."""
+    """Returns the command line of `time`, `gate` and `sweep` in words that typer reads: the values of -P and -L in one
+    word each, and -i with its value."""
     left, made = [*words], []
     while left:
         word = left.pop(0)

@@ -72,7 +72,7 @@ EXAMPLES = (
 
 
 def help_text() -> str:
-    """All verbs by subject, examples first."""
+    """Returns all verbs by subject, examples first."""
     width = min(100, shutil.get_terminal_size((100, 24)).columns)
     lines = [f"Usage: {COMMAND} VERB [WORDS] [OPTIONS]", "", *textwrap.wrap(ABOUT, width), ""]
     lines += _table([(f"{COMMAND} {words}", about) for words, about in EXAMPLES], width)

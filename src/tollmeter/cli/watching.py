@@ -22,12 +22,13 @@ from tollmeter.store.request import Request, read_request
 
 LOOK_EVERY_S = 1.0
 LOOKS = (1, LEAST_VISITS)
-"""Visits of a point after which its number is made: at once, in doubt; and when it has an interval."""
+"""Numbers of visits of a point after which its value is computed: the first visit, as in doubt; and the visit that
+gives an interval."""
 
 
 @contextlib.contextmanager
 def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
-    """Shows progress on standard error until the end, however it comes."""
+    """Shows progress on standard error while entered; always removes it."""
     with Progress(plan.probes) as progress:
         visits = sum(planned_visits(point) * len(plan.placements(point)) for point in plan.points())
         progress.start(machine, plan.suite, plan.seed, visits, plan.budget_seconds)
@@ -35,7 +36,7 @@ def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
 
 
 class Watching:
-    """Implements conduct.Observer. The first ABI that is met is taken for the machine's own."""
+    """Implements conduct.Observer. The ABI of the first visit counts as the machine's own."""
 
     def __init__(self, probes: Mapping[str, Probe], progress: Progress) -> None:
         self._probes = probes
@@ -49,7 +50,7 @@ class Watching:
         self._progress.visit(visit.point, fraction, seconds_left)
 
     def print_numbers(self) -> None:
-        """Prints the numbers of the visits since the last call, where they will be seen."""
+        """Prints the numbers of the visits since the last call, if they will be displayed."""
         if self._progress.takes_numbers:
             fresh = [rows_of_point(self._seen[point], self._probes[point.probe]) for point in self._fresh]
             self._progress.numbers([row for rows in fresh for row in rows])

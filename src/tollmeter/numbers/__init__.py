@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples into rows: the value of each batch, by state and at one clock, and the estimate of each point."""
+"""Makes rows from samples: the value of each batch, by state and at one clock, and the estimate of each point."""

@@ -16,28 +16,30 @@ WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function
 GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
-"""A load and a store of 64 bytes, or a pair of loads."""
+"""Most bytes that one instruction moves: a load and a store of 64 bytes, or a pair of loads."""
 _MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
 _LEAST_USED, _MOST_ENTERED = 0.9, 1.1
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
-"""Instructions of a turn of a loop: to count, and to branch. One of s390x does both, and mips and sparc have one in the
-delay slot of the branch."""
+"""Instructions of a turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
+sparc have a third, in the delay slot of the branch."""
 _MOST_AROUND_ENTRY = 32
-"""Instructions: the number and the arguments into their registers, and what a vDSO does around the entry."""
+"""Most instructions around an entry: they load the number and the arguments into registers, and a vDSO adds some."""
 _CALL_AND_RETURN = 2
 _OFF_STEPS = 0.15
 _MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.6, 4
-"""Times the cost of one iteration in short batches over that in the longest, where half of the work in long batches
-gives 2 or more; the share of the trials that show it, which a host that takes the CPU hides in some; and how many there
-are at least to refuse a number."""
+"""Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
+half of the work. The share of trials that must show it, since a host that takes the CPU hides it in some. And the
+fewest trials for refusing a number."""
 _MOST_BESIDE = 30
-"""Times the cost of an iteration in a visit's samples over that in batches beside them: data may leave the cache."""
+"""Highest ratio of an iteration's cost in the samples to that in counted batches: data may leave the cache."""
 _ONE_IN_TWO = 0.5
-"""Calls or instructions of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
+"""Calls or instructions of an iteration below which they only renew what the body uses up: page_fault maps again after
+128 iterations."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
-"""256 steps of a random walk through so many pages lead to 200 of them at least, and of a walk within a few to 32."""
+"""Fewest pages of a walk whose randomness is checked, and fewest pages that its first 256 steps must enter: 256 random
+steps through 512 pages enter at least 200, and those of a walk that stays within a few pages about 32."""
 
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:

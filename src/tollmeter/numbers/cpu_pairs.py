@@ -26,17 +26,18 @@ from tollmeter.numbers.series import series_of
 Cpus = tuple[int, ...]
 
 PRECISION = 0.05
-"""Half of an interval, as a share of its value, that a pair is to have."""
+"""Required half-width of a pair's interval, as a share of its value."""
 MOST_VISITS = 6
-"""Of a pair whose interval is wide."""
+"""Highest number of visits of a pair whose interval is wide."""
 _NEIGHBOURS = 10
-"""Visits before and after one that show the machine's state at that moment: 25 ms. Of a guest whose cost drifts by 8 %
-in 20 s, two visits of a pair then differ by 3 % in place of 10 (decision 38)."""
+"""Visits before and after a visit that show the machine's state at that moment: 25 ms. In a guest whose cost drifts by
+8 % in 20 s, two visits of a pair then differ by 3 % instead of 10 % (decision 38)."""
 _LEAST_FOR_STATES = 160
 _PASSES = 8
-"""Of two visits of each pair, each pass halves the part of the state that is taken for the pair's."""
+"""Passes of the separation of pairs and states. With two visits of each pair, each pass halves the part of the state
+that is attributed to the pair."""
 _USUAL_SD = 0.05
-"""Of visits, where no pair has two."""
+"""Standard deviation of visits if no pair has two."""
 
 
 class PairNumber(NamedTuple):
@@ -93,7 +94,7 @@ def _without_states(logs: Array, owner: NDArray[np.int64]) -> Array:
 
 
 def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: Known) -> list[Cpus]:
-    """The pairs of a point that another visit may narrow, in the order of their first visits. outcomes: of its
+    """Returns the pairs of a point that another visit may narrow, in the order of their first visits. outcomes: of its
     matrix."""
     numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
     asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)

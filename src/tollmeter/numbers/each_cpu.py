@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of each CPU, from visits whose companions run one loop on every CPU: one cost for each CPU and visit."""
+"""The speed of each CPU, from visits whose companions run one loop on every CPU, which gives one cost for each CPU and
+visit."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from tollmeter.model.samples import Samples
 
 MEANS = "step-of-cpu"
 _QUARTER = 0.25
-"""Of the samples: what disturbs a CPU makes a step longer, never shorter, and companions have no evidence of their
-own."""
+"""Quantile of the samples that represents a CPU: interference only makes a step longer, and companions have no evidence
+of their own."""
 
 
 class EachCpu(NamedTuple):
-    """The costs of CPUs. cpus: in the order of the columns. logs: logarithm of the ns of one step, one line for each
-    visit."""
+    """The costs of CPUs. cpus: in the order of the columns of `logs`. logs: logarithm of the ns of one step, one line
+    for each visit and one column for each CPU."""
 
     cpus: tuple[int, ...]
     logs: Array

@@ -15,7 +15,7 @@ from tollmeter.model import Counted, EventRate, EventSource, Metric, Outcome, Ro
 INSTRUCTIONS = "instructions"
 HARDWARE: tuple[EventSource, ...] = ("pmu", "pmu in user mode")
 _SOURCES = ("body", "control", "difference")
-"""Of metrics that are made of the timed worker's own batches."""
+"""Sources of metrics that consist of the timed worker's own batches."""
 
 
 def event_rates(outcomes: Iterable[Outcome], metric: Metric) -> dict[str, EventRate]:

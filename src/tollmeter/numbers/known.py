@@ -27,8 +27,8 @@ Place = tuple[str, str]
 
 
 class SharedCache(NamedTuple):
-    """The last cache of a guest, which other guests of its host also use. low, high: sizes of data that are in it:
-    above the last private cache's size, up to its own."""
+    """The last cache of a guest, which other guests of its host also use. low, high: data of more than `low` and at
+    most `high` bytes are in it."""
 
     name: str
     low: int
@@ -92,33 +92,34 @@ class Known(NamedTuple):
         )
 
     def width_for_states(self, outcome: Outcome) -> float:
-        """The width of the uncontended core by which a visit's samples are classified; 0 if unknown, or if it does not
-        determine the states."""
+        """Returns the width of the uncontended core by which a visit's samples are classified; 0 if unknown, or if it
+        does not determine the states."""
         place = outcome.point.target, outcome.point.abi
         return 0.0 if place in self.alternating else self.widths.get(place, 0.0)
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
-        """The readings of visits of one probe, which rows, convergence and pairs share."""
+        """Returns the readings of visits of one probe. Rows, convergence and comparisons share them."""
         unread = self.unread(outcomes)
         new = self.read(unread, [probe] * len(unread))
         return new if self.made is None else [self.made.readings[id(outcome)] for outcome in outcomes]
 
     def unread(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes without readings."""
+        """Returns the outcomes without readings."""
         held = self.made.readings if self.made is not None else {}
         return [
             outcome for outcome in outcomes if (read := held.get(id(outcome))) is None or read.outcome is not outcome
         ]
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
-        """The readings of any visits: reading them together takes less time than one by one. probes: of each visit."""
+        """Returns the readings of any visits: reading them together takes less time than one by one. probes: of each
+        visit."""
         new = readings(outcomes, probes, [self.width_for_states(outcome) for outcome in outcomes])
         if self.made is not None:
             self.made.readings.update((id(read.outcome), read) for read in new)
         return new
 
     def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
-        """Returns the cached result of this name; makes it anew if its inputs are other objects, or if nothing is
+        """Returns the cached result of this name. Makes it again if its inputs are other objects, or if nothing is
         cached. of: the inputs."""
         if self.made is None:
             return make()
@@ -158,7 +159,7 @@ class Known(NamedTuple):
         return max(sd, USUAL_SHARED) if self.shares(name) and name not in learned else sd
 
     def shares(self, name: str) -> str:
-        """The shared cache of a row's data; empty if they are not in one. name: as `row_name` gives it."""
+        """Returns the shared cache that contains a row's data; empty if none does. name: as `row_name` gives it."""
         shared, size = self.learned.shared, size_in_name(name)
         return shared.name if shared and " local " in name and shared.low < size <= shared.high else ""
 
@@ -168,7 +169,7 @@ def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
 
 
 def row_name(row: Row, state: StateName | None) -> str:
-    """The name of a row in one state, beginning with its probe, under which the history stores it."""
+    """Returns the name of a row in one state, beginning with its probe, under which the history stores it."""
     parameters = " ".join(assignments(sorted(row.parameters.items())))
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 

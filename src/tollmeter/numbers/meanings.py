@@ -24,26 +24,27 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "release-of-threads": ("size", "threads"), "code-of-size": ("size",),
     "translation-of-code": ("pages",), "cost-of-fillers": ("fillers",),
 }  # fmt: skip
-"""The numbers that a meaning rests on, by the names of parameters."""
+"""Parameters that a row must have as numbers, by its meaning."""
 
 BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
-"""Pages and faults that the system accounts to a process."""
+"""Meanings of pages and faults that the system accounts to a process."""
 
 CPU_TIME = "cpu-time"
 ACCOUNTS = (CPU_TIME, *BY_KERNEL, "footprint")
-"""What the system accounts to a process, and what that depends on: shown beside a time."""
+"""Meanings of values that the system accounts to a process, and of the size that they depend on: printed beside a
+time."""
 
 WORST = "worst"
-"""The greatest value of a visit: its row is the greatest of all visits."""
+"""Meaning of the greatest value of a visit: its row is the greatest of all visits."""
 
 PROGRAM = "program"
-"""The time of a whole program. A gauge that means it was timed around one run."""
+"""Meaning of the time of a whole program. A gauge with this meaning was timed around one run."""
 
 TRAFFIC = "traffic-beside"
-"""Bytes a second that other CPUs move beside a load: what its latency is drawn over."""
+"""Meaning of the bytes a second that other CPUs move beside a load: the axis over which its latency is drawn."""
 
 BILLED = "billed"
-"""CPU time of a kind of crossing in one run of a program, or of all of it (docs/bill.md)."""
+"""Meaning of the CPU time of a kind of crossing in one run of a program, or of the whole run (docs/bill.md)."""
 
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
@@ -55,7 +56,7 @@ def is_timed(metric: Metric) -> bool:
 
 
 def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
-    """The description of this row's metric; None if no description came with the row."""
+    """Returns the description of this row's metric; None if no description came with the row."""
     probe = probes.get(row.probe)
     return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
 
@@ -100,19 +101,19 @@ def entries(probes: Mapping[str, Probe]) -> frozenset[str]:
 
 
 def sizes_of(probe: Probe | None) -> frozenset[str]:
-    """The names of a probe's parameters that are sizes in bytes."""
+    """Returns the names of a probe's parameters that are sizes in bytes."""
     parameters = probe.parameters if probe else ()
     return frozenset(parameter.name for parameter in parameters if parameter.kind == "size")
 
 
 def whole_number(row: Row, name: str) -> int:
-    """A parameter that is a size or a count; 0 if there is none."""
+    """Returns a parameter that is a size or a count; 0 if there is none."""
     value = row.parameters.get(name)
     return value if isinstance(value, int) else 0
 
 
 def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *meanings: str) -> list[Row]:
-    """The rows that have a number and one of the meanings, in their order."""
+    """Returns the rows that have a number and one of the meanings, in their order."""
     return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in meanings]
 
 
@@ -133,7 +134,7 @@ def main_place(targets: Iterable[str]) -> str | None:
 
 
 def native_outcomes(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The visits to the machine whose rows `native` returns."""
+    """Returns the visits of the machine whose rows `native` returns."""
     real = [outcome for outcome in outcomes if outcome.clock.kind == "hardware"]
     place = main_place(outcome.point.target for outcome in real if outcome.status == "ok")
     return [outcome for outcome in real if outcome.point.target == place]

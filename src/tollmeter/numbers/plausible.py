@@ -34,8 +34,8 @@ MOST_IN_A_CYCLE = {
     "op/s": (16, "no core starts more than sixteen operations"),
     **dict.fromkeys(("ns", "cycle"), (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} operations")),
 }
-"""By a row's unit: what one core does at most, which is more than any that is built does. It bounds work that was
-declared wrongly where no meaning says more."""
+"""Highest rate of one core in a cycle, by a row's unit, above that of every existing core. It limits wrongly declared
+work if no meaning sets a lower limit."""
 SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
@@ -148,7 +148,7 @@ def _ends(row: Row) -> Ends:
 
 
 def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
-    """Rows that differ in one parameter only, each series ordered by it."""
+    """Returns rows that differ in one parameter only, each series ordered by it."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
@@ -158,7 +158,7 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
 
 
 def _latency_falls(rows: Sequence[Row], probes: Probes) -> Broken:
-    """Returns a violation of: no buffer is clearly faster than a smaller one."""
+    """Returns the rows that violate the rule that no buffer is clearly faster than a smaller one."""
     sentence = "the latency of a random walk does not fall as its buffer grows"
     several = _series(with_meaning(rows, probes, "latency-of-size"), "size")
     return {id(group[place]): sentence for group in several for place in _odd([_ends(row) for row in group])}
@@ -188,14 +188,15 @@ def in_one_place(group: Sequence[Row]) -> list[Row]:
 
 
 def _waits(group: Sequence[Row]) -> tuple[list[int], list[Ends]]:
-    """Returns the numbers of chains of a series, and each number times the interval of one load."""
+    """Returns the numbers of chains of a series, and for each the product of this number and the interval of one
+    load."""
     counts = [int(row.parameters["chains"]) for row in group]
     return counts, [(count * low, count * high) for count, (low, high) in zip(counts, map(_ends, group), strict=True)]
 
 
 def _odd(series: Sequence[Ends]) -> list[int]:
-    """Returns the indices that are not in the longest non-falling series, where each interval, with the margin, reaches
-    the previous one: if two points contradict each other, all other points decide which is odd."""
+    """Returns the indices that are not in the longest non-falling series, in which each interval, with the margin,
+    reaches the previous one. If two points contradict each other, all other points decide which of them is wrong."""
     length, before = [1] * len(series), [-1] * len(series)
     for place, (_, high) in enumerate(series):
         for earlier in range(place):

@@ -30,10 +30,10 @@ from tollmeter.experiment.taken import Taken, stretches
 from tollmeter.model import Lanes, Metric, Outcome, Probe
 
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
-"""What of the work a rate counts, and how many of its units one of that is."""
+"""Work that a rate counts, and the number of its units in one unit of that work."""
 NS_PER_SECOND = 1e9
 _MOST_WORK = 1e18
-"""Of one iteration: more than all machines do in a second."""
+"""Most work of one iteration: more than all machines do in a second."""
 
 Names = NDArray[np.object_]
 
@@ -122,8 +122,8 @@ class Overheads(NamedTuple):
 
 
 def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float]) -> list[Reading]:
-    """Reads visits, less the samples that their witness speaks against. probes, full_widths: of each visit, its probe
-    and the whole core's width, 0 if it is not known."""
+    """Returns the readings of visits, without the samples that their witness excludes. probes: of each visit;
+    full_widths: width of the uncontended core, 0 if unknown."""
     if not outcomes:
         return []
     every = Taken(timed.samples for timed in outcomes)
@@ -170,7 +170,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
 
 
 def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
-    """Returns a column of one value as that value, to save memory for a point with 40,000 visits."""
+    """Returns a column of equal values as one value, to save memory for a point with 40,000 visits."""
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[:1].copy(), column.shape)
     return column
@@ -232,12 +232,12 @@ def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
 
 
 def as_unit(cost: float, metric: Metric) -> float:
-    """A cost in the metric's unit; the cost of a rate must be above zero."""
+    """Returns a cost in the metric's unit; the cost of a rate must be above zero."""
     return NS_PER_SECOND / cost if metric.unit in RATES else cost
 
 
 def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) -> Array:
-    """Nanoseconds of one iteration as the metric's source defines it."""
+    """Returns the nanoseconds of one iteration as the metric's source defines it."""
     times, iterations = together(timed, "body", "iterations")
     body = values(times, iterations, paid.body)
     if metric.source == "body":

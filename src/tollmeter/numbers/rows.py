@@ -61,7 +61,7 @@ _NOT_COUNTED = (
     "the probe times it itself, and system calls of {} are not distinguished from it: this kernel does not know them"
 )
 _SCATTER_VISITS = MANY_VISITS
-"""That say how a probe with more visits scatters."""
+"""Visits from which the scatter of a probe with more visits is estimated."""
 
 Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
@@ -216,12 +216,12 @@ def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Map
 
 
 def row_key(row: Row) -> Key:
-    """The identity of a row across runs: probe, ABI, target, metric, parameters by name."""
+    """Returns the identity of a row across runs: probe, ABI, target, metric, parameters by name."""
     return row.probe, row.abi, row.target, row.metric, tuple(sorted(row.parameters.items()))
 
 
 def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """Outcomes grouped by point, with points and visits in a fixed order."""
+    """Returns the outcomes grouped by point, with points and visits in a fixed order."""
     groups: dict[Point, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.point, []).append(outcome)
@@ -230,7 +230,7 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
-    """The rows of one point, one for each metric. outcomes: all of that point, at least one."""
+    """Returns the rows of one point, one for each metric. outcomes: all of that point, at least one."""
     visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, PointReadings):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]

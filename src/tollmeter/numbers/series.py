@@ -17,12 +17,14 @@ from tollmeter.model import REAL_CLOCKS, Metric, StateName
 from tollmeter.numbers.readings import Overheads, Reading, costs_of, together
 
 LEAST_VALUES = 4
-"""Of a visit in one state of the core: a moment between two visitors is the least sure to have been without one."""
+"""Fewest values of a visit in one state of the core: a short moment between two busy periods of the sibling is the
+least certain to be uncontended."""
 UNDISTURBED = 0.25
-"""The quantile of a visit's uncontended batches that stands for it: their lower quartile. What disturbs a batch makes
-it longer, never shorter; lower quantiles agree better between runs, and scatter more between visits (decision 52)."""
+"""Quantile of a visit's uncontended batches that represents the visit: the lower quartile. Interference only makes a
+batch longer; lower quantiles agree better between runs, and scatter more between visits (decision 52)."""
 _ONE_SIDED = ("body", "control")
-"""Sources whose batches are disturbed to one side. A difference errs to both, and so does what companions share."""
+"""Sources whose batches interference only makes longer. The error of a difference has both signs, and so has that of
+values from companions."""
 
 Location = Literal["quantile", "median", "mean"]
 
@@ -92,7 +94,7 @@ class Series(NamedTuple):
         return self._replace(all=self.all.as_read(), parts=parts, clock_hz=None)
 
     def cost(self) -> float:
-        """The median of its visits, in the form in which `readings` states costs."""
+        """Returns the median of the visits, in the form in which `readings` states costs."""
         return float(np.median(self.headline()[1].costs))
 
     def by_state(self) -> dict[StateName | None, Part]:

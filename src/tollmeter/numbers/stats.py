@@ -21,13 +21,13 @@ LEAST_FOR_MODES = 12
 EXACT_PAIRS = 2500
 _LEAST_VISITS, _LEAST_SHARE, _LEAST_SEEN = 6, 0.2, 2
 _APART, _APART_OF_FEW = log(1.1), 8 * log(1.1)
-"""Modes lie at least 10 % apart, and more the fewer batches there are: a quarter for six."""
+"""Smallest distance of two modes in logarithms: 10 %, and more for fewer batches, a quarter for six."""
 _EMPTY, _EMPTY_OF_FEW = 0.5, 1.7
-"""The share of the way between the modes' middles that is empty: half of it, and more the fewer visits there are. Where
-visits scatter by 10 %, half alone called one unimodal point in eight of six visits bimodal, and three quarters one in
-fifty."""
+"""Share of the distance between two modes that must be empty: half, and more for fewer visits. With visits that
+scatter by 10 %, half alone classified one in eight unimodal points of six visits as bimodal, and three quarters one
+in fifty."""
 _MIXED = 0.05
-"""Share of all batches that may lie in the empty part: the state changed during them."""
+"""Highest share of batches in that empty part: the state changed during them."""
 
 
 def quartiles(values: Sequence[float] | Array) -> tuple[float, float]:

@@ -86,15 +86,16 @@ def _named(template: str) -> set[str]:
 
 
 def _label(template: str, row: Row) -> str:
-    """The template with {parameter} replaced; underscores in the name of a choice become blanks. A row of a pair of
-    CPUs other than the default names its relation."""
+    """Returns the template with {parameter} replaced; underscores in the name of a choice become blanks. A row of a
+    pair of CPUs other than the default names its relation."""
     words = re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])), template)
     relation = f", {row.parameters[RELATION]}" if RELATION in row.parameters else ""
     return f"{words}{relation}".replace("_", " ")
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
-    """The probe, and the values in which this point differs from the point that the words describe."""
+    """Returns the probe's name with the values in which this point differs from the point that the template
+    describes."""
     shown = _off_typical(row, probes) | _named(_template(row, probes))
     values = (f"{name} {value}".replace("_", " ") for name, value in row.parameters.items() if name in shown)
     return ", ".join((row.probe, *values))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units of the record protocol and their multiples, and a bare number in the multiple that keeps it short.
+"""Units of the record protocol and their multiples, and numbers with three digits.
 
-Times are in ns, sizes in bytes with binary prefixes, rates a second with decimal prefixes.
-"""
+Times are in ns, sizes in bytes with binary prefixes, rates a second with decimal prefixes."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ def in_percent(share: float, decimals: int = 0, sign: str = "") -> str:
 
 
 def in_words(name: object) -> str:
-    """The name of a choice or a state as text: non_canonical_store is "non-canonical store"."""
+    """Returns the name of a choice or a state as text: "non-canonical store" for non_canonical_store."""
     return str(name).replace("non_", "non-").replace("_", " ")
 
 

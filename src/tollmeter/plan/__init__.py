@@ -55,16 +55,17 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
-"""Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
+"""Highest shares of the budget for all pairs of a matrix of CPUs: in a run of the matrix alone, and of other points
+too."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
-"""Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
-take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
-converged in 89 s, 2.5 times the time that is planned for them."""
+"""Share of the points, cheapest first, that a sufficient budget converges; and the ratio of the time for this to the
+planned time, since a plan cannot know which points scatter. On a quiet machine 83 % of the 287 points of a default run
+converged in 89 s, 2.5 times their planned time."""
 _OF_LEVELS = {"latency-of-size", "read-bandwidth-of-size"}
 _DEADLINE_MS = 15_000
-"""Thirty times what the longest visit of our suites takes."""
+"""Deadline of a visit: thirty times the longest visit of our suites."""
 _DEADLINE_MS_PER_GIB = 30_000
-"""Three times what a guest takes whose host has to give it the memory."""
+"""Deadline for memory: three times what a guest takes if its host must provide the memory first."""
 
 
 class Plan(Record, frozen=True):
@@ -96,7 +97,7 @@ class Plan(Record, frozen=True):
     also: tuple[int, ...] = ()
 
     def points(self) -> list[Point]:
-        """Every point that a run begins with, once."""
+        """Returns every point that a run begins with, once."""
         return interleaved(self.against, 0) if self.is_of_pairs else _all_points(self.entries)
 
     def ratios(self) -> list[tuple[Point, Point]]:
@@ -127,7 +128,8 @@ class Plan(Record, frozen=True):
         return self.host_cpu if self.also else None
 
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of a point's visits in a round: one visit, or one for each pair of CPUs. seen: its visits so far."""
+        """Returns the CPUs of a point's visits in a round: one visit, or one for each pair of CPUs. seen: its visits so
+        far."""
         placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.placements(point, self.probes[point.probe], seen)
 
@@ -203,7 +205,8 @@ _placing = lru_cache(maxsize=8)(Placing)
 
 
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
-    """The machine with the caches of the CPU that single workers run on, since the cores of a hybrid CPU differ."""
+    """Returns the machine with the caches of the CPU that single workers run on, since the cores of a hybrid CPU
+    differ."""
     (first, *_), _ = chosen_cpus(machine, asked)
     return _seen_from(machine, first)
 
@@ -228,9 +231,9 @@ def make_plan(
     against: Sequence[str] = (),
     all_points: bool = False,
 ) -> Plan:
-    """The plan of a suite. Raises Failure: 2 for an unknown name, 6 if no point of the suite can run.
+    """Returns the plan of a suite. Raises Failure: 2 for an unknown name, 6 if no point of the suite can run.
 
-    Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
+    If the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
     measured, host_cpu = chosen_cpus(machine, cpus)
     if cpus:
@@ -280,12 +283,13 @@ def _all_points(entries: Iterable[Entry]) -> list[Point]:
 
 
 def expected_seconds(plan: Plan) -> float:
-    """Wall time in seconds of the wanted visits to a run's initial points."""
+    """Returns the wall time in seconds of the required visits to a run's initial points."""
     return sum(_seconds_of_points(plan))
 
 
 def _seconds_to_settle(each_s: Sequence[float]) -> float:
-    """Wall time in seconds in which most points converge on a quiet machine: the cheapest are visited first."""
+    """Returns the wall time in seconds in which most points converge on a quiet machine: the cheapest are visited
+    first."""
     return _SPARE * sum(sorted(each_s)[: ceil(_MOST_SETTLED * len(each_s))])
 
 
@@ -318,7 +322,8 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
-    """Returns whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
+    """Returns whether each parameter of the point that has a typical value is at it, so that the toll table has a line
+    of the point."""
     probe, own = plan.probes[point.probe], point.values()
     usual = (
         (parameter.typical, str(own.get(parameter.name)))
@@ -404,8 +409,8 @@ def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
 
 
 def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point, Point]]:
-    """Each point with its divisor: for a claim its two rows, for an alternative the first one, and for the study's
-    tables every ABI with the first requested one."""
+    """Returns each point with its divisor: for a claim its two rows, for an alternative the first one, and for the
+    study's tables every ABI with the first requested one."""
     here = [point for point in points if is_here(point.target)]
     ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
@@ -417,7 +422,7 @@ def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point,
 
 
 def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
-    """The points of a claim's two rows under each ABI, if each row is one point."""
+    """Yields the points of a claim's two rows under each ABI, if each row is one point."""
 
     def answering(row: RowOf, abi: str) -> list[Point]:
         wanted = abi if row.abi is None else points[0].abi if row.abi == "native" else row.abi
@@ -433,7 +438,7 @@ def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple
 
 
 def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:
-    """The point with one word applied: NAME=VALUE, an ABI's name, or a probe's."""
+    """Returns the point with one word applied: NAME=VALUE, an ABI's name, or a probe's."""
     name, equals, written = word.partition("=")
     if equals:
         return _with_value(point, name, written, catalog, machine)
@@ -472,5 +477,5 @@ def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
 
 
 def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
-    """The points of one round: each group in alternating order between rounds."""
+    """Returns the points of one round: each group in alternating order between rounds."""
     return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]

@@ -20,35 +20,37 @@ from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
 from tollmeter.model import Point, Probe, Record, Visit
 
 VISITS_WANTED = 6
-"""For which an effort is chosen: three make an interval, and twice as many a useful one."""
+"""Visits for which an effort is chosen: three give an interval, and six a useful one."""
 _LEAST_SERVED = 2
 _LAYOUT_VARIANCES = (1 - LEAST_SHARED) / LEAST_SHARED
-"""Variance of visits of one layout over that of layouts (experiment/precision.py)."""
+"""Ratio of the variance of visits of one layout to that of layouts (experiment/precision.py)."""
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003
 _FORKING_S = 0.0012
-"""In place of both, where a child of a process that waits makes the visit."""
+"""Seconds in place of _STARTING_S and _ASKING_S, if a child of a waiting process makes the visit."""
 _EMULATING_S = 0.045
-"""In place of both: the emulator starts, and translates the code of the visit."""
+"""Seconds in place of _STARTING_S and _ASKING_S under an emulator, which starts and translates the code of the
+visit."""
 _EMULATING_A_SYSTEM_S = 0.7
-"""In place of both in a guest or on a board: an emulator executes the visit, kernel and all."""
+"""Seconds in place of _STARTING_S and _ASKING_S in a guest or on a board, where an emulator executes the whole visit,
+kernel included."""
 _PREPARING_S_PER_BYTE = 1e-9
-"""To touch memory and to thread a random walk through it: most of what a large buffer's layout takes. Each line of a
-walk takes the latency of memory, so that the largest layout of a probe says what a larger one takes: 4.3 times as much
-in a guest of a Zen 4."""
+"""Seconds per byte to touch memory and to link a random walk through it: most of the set-up of a large buffer. Each
+line of a walk takes the latency of memory, so a probe's largest layout predicts a larger one's time: 4.3 times as much
+in a Zen 4 guest."""
 LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
 _LEAST_RATIOS = 5
-"""First visits before their median is used."""
+"""First visits from which their median ratio is used."""
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
-"""n and 2n iterations, an eighth of n to warm up, and what is seen beside."""
+"""Seconds besides the batches: an eighth of n to warm up, and reading the evidence."""
 
 
 def planned_visits(point: Point) -> int:
-    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
-    kernel's clock has little noise."""
+    """Returns the number of visits by which a run's time is planned: one for a count, which has no noise; few for an
+    emulated kernel's clock, which has little."""
     if counts_instructions(point) or point.target.startswith("bare:"):
         return 1
     return LEAST_VISITS if is_whole_system(point) else VISITS_WANTED
@@ -84,25 +86,25 @@ class Effort(Record, frozen=True):
 
 USUAL = Effort()
 EFFORTS = (USUAL, Effort(samples=8), Effort(samples=4, sample_ns=200_000))
-"""From the greatest to the least. More than sixteen samples add little information, and leave less time for what
-surrounds a visit. Shorter batches save no time: the evidence beside a sample and the work around a visit take as long
-as they do. All counts are even, so that n and 2n come first equally often."""
+"""Efforts, greatest first. More than sixteen samples add little information, and leave less time for the work around a
+visit. Shorter batches save no time: reading the evidence and the work around a visit take as long as they do. All
+counts are even, so that n and 2n come first equally often."""
 
 
 OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
-"""Of a pair of many CPUs. Two visits of a pair differ by 2 to 4 % with these, and by as much with four times as long
-batches (decision 38)."""
+"""Effort of a pair of many CPUs: two visits of a pair differ by 2 to 4 % with it, and by as much with batches of four
+times the length (decision 38)."""
 
 OF_EACH_CPU = Effort(samples=8, sample_ns=50_000)
-"""Of a visit that times a loop on each CPU in turn: 256 CPUs take 0.4 s, and three visits of ten points 7 s. All CPUs
-are compared within one sample, so that the drift of the machine is not in the comparison."""
+"""Effort of a visit that times a loop on each CPU in turn: 256 CPUs take 0.4 s, and three visits of ten points 7 s. All
+CPUs are compared within one sample, so that the drift of the machine is not in the comparison."""
 
 OF_EMULATED = Effort(samples=32)
-"""Where an emulator executes a whole system: what surrounds the samples takes as long as many of them."""
+"""Effort under an emulator of a whole system: the work around the samples takes as long as many of them."""
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
-    """Bytes of memory that the point's sizes state; 0 if none."""
+    """Returns the bytes of memory that the point's sizes state; 0 if none."""
     sizes = [parameter.name for parameter in probe.parameters if parameter.kind == "size"] if probe else []
     return sum([value for name, value in point.parameters if name in sizes and isinstance(value, int)])
 
@@ -141,16 +143,16 @@ class Costs:
         self._stays[point] = stays
 
     def of(self, point: Point, effort: Effort) -> float:
-        """Seconds of one visit, with its share of its layout's start."""
+        """Returns the seconds of one visit, with its share of its layout's start."""
         start_s, visit_s = self._starting_s(point, effort), self._visit_s(point, effort)
         return start_s / self._served(point, start_s, visit_s) + visit_s
 
     def first(self, point: Point, effort: Effort) -> float:
-        """Seconds of a visit that begins a layout."""
+        """Returns the seconds of a visit that begins a layout."""
         return self._starting_s(point, effort) + self._visit_s(point, effort)
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
-        """Visits that a layout serves, from the cost of its set-up."""
+        """Returns the visits that a layout serves, from the cost of its set-up."""
         return self._served(point, self._starting_s(point, effort), self._visit_s(point, effort))
 
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
@@ -159,7 +161,7 @@ class Costs:
         return min(LAYOUT_SERVES, max(_LEAST_SERVED, round(sqrt(_LAYOUT_VARIANCES * start_s / visit_s))))
 
     def _visit_s(self, point: Point, effort: Effort) -> float:
-        """Seconds of a visit of a layout that is set up."""
+        """Returns the seconds of a visit whose layout is already set up."""
         seconds = self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
         return seconds if point in self._asking else seconds * self._slowness
 
@@ -178,7 +180,7 @@ class Costs:
         return self._asking.get(point, _FORKING_S if effort.forks else usual_s)
 
     def _starting_s(self, point: Point, effort: Effort) -> float:
-        """Seconds of a layout's start: zero if a child of a waiting process makes the visit."""
+        """Returns the seconds of a layout's start: zero if a child of a waiting process makes the visit."""
         if effort.forks:
             return 0.0
         if point in self._starting:
@@ -243,7 +245,7 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
 
 
 def fitting(candidates: Iterable[T], costs_s: Iterable[float], left_s: float) -> list[T]:
-    """Returns as many candidates as fit, in their order; a candidate that costs too much is skipped."""
+    """Returns the candidates that fit into the time, in their order; one that costs too much is skipped."""
     taken: list[T] = []
     for candidate, cost in zip(candidates, costs_s, strict=True):
         if cost <= left_s and cost < inf:

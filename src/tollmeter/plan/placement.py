@@ -25,17 +25,17 @@ _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _EACH_CPU = "step-of-cpu"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page", "latency-of-traffic")
 MOST_PAIRS = 28
-"""That the first round visits of all relations together: every pair of 8 CPUs."""
+"""Highest number of pairs of all relations together in the first round: every pair of 8 CPUs."""
 _MOST_LATER = 256
-"""That a later round visits."""
+"""Highest number of pairs in a later round."""
 _MOST_ALIKE = 8
-"""CPUs that a visit looks at, for 20 us each, when all cores are contended."""
+"""CPUs that a visit tries, for 20 us each, if all cores are contended."""
 _MOST_OF_MATRIX = 512
-"""CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
+"""CPUs of a matrix, evenly distributed if there are more: 1,500 CPUs have a million pairs."""
 
 
 def _word(place: PlaceRelation) -> str:
-    """The name of a relation as a parameter value."""
+    """Returns the name of a relation as a parameter value."""
     return place.replace(" ", "_")
 
 
@@ -45,8 +45,9 @@ def topology_of(machine: Machine) -> Topology:
 
 
 def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, the timed worker's first, and the host's. Without `asked`, with more than two CPUs the host
-    gets the lowest slow one, which has most interrupts; with two, the host uses the other CPU than single workers."""
+    """Returns the CPUs to measure on, the timed worker's first, and the host's. Unless CPUs were requested, the host
+    gets the lowest slow CPU, which has most interrupts; on a machine of two CPUs, the one that single workers do not
+    use."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
@@ -130,7 +131,7 @@ def _relation_of(point: Point) -> str:
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """Returns the CPUs of a probe's visit: one, all, each pair in turn, or those of the requested memory node."""
+    """Returns which CPUs a probe's visit uses: one, all, each pair in turn, or those of the requested memory node."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"
@@ -148,7 +149,7 @@ def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
 
 
 class Placing:
-    """The CPUs of the visits of one plan. Made once, since 128 CPUs have 8,128 pairs."""
+    """The CPUs of the visits of one plan. It is made once, since 128 CPUs have 8,128 pairs."""
 
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, spare_cpu: int | None) -> None:
         self._cpus, self._topology, self._seed, self._spare_cpu = cpus, topology, seed, spare_cpu
@@ -163,7 +164,8 @@ class Placing:
         """The CPU of a single worker, by target."""
 
     def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
-        """One visit, or for a matrix of CPUs one for each pair of a round. seen: earlier visits."""
+        """Returns the CPUs of one visit, or for a matrix of CPUs those of one visit for each pair of a round. seen:
+        earlier visits."""
         layout = self._layout(probe)
         if layout == "one":
             return [self._alone.get(point.target) or self._cpu_of(point.target)]
@@ -193,13 +195,13 @@ class Placing:
         return self._alone[target]
 
     def pairs(self, point: Point, probe: Probe) -> int:
-        """Returns how many pairs of CPUs a matrix's point is about; 0 if it is about one, or is none of a matrix."""
+        """Returns the number of pairs of CPUs of a matrix's point; 0 for all other points."""
         is_of_matrix = self._layout(probe) == "pairs" and len(self._cpus) > 1
         several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
         return several if several > 1 else 0
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
-        """All CPUs, with a partner of that relation directly after the timed worker's."""
+        """Returns all CPUs, with a partner of that relation directly after the timed worker's."""
         worker, *others = self._cpus
         related = self._related
         if not wanted or related is None:
@@ -208,7 +210,7 @@ class Placing:
         return self._cpus if near is None else (worker, near, *(cpu for cpu in others if cpu != near))
 
     def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
-        """The pairs after the visited ones, mixed over all relations."""
+        """Returns the pairs after the visited ones, mixed over all relations."""
         pairs = len(self._pairs(wanted))
         if not pairs:
             return [self._cpus[:2]]

@@ -20,14 +20,14 @@ from tollmeter.plan.placement import is_by_relation, layout_of
 HERE = "local"
 NATIVE = "native"
 _COUNTED_BYTES = 1 << 20
-"""Of the largest cache that sizes are chosen by where instructions are counted."""
+"""Size of the largest cache by which sizes are chosen where instructions are counted."""
 _COUNTED_MEMORY = 16 * _COUNTED_BYTES
-"""Of which a buffer gets a quarter: four times that cache."""
+"""Memory of that machine, of which a buffer gets a quarter: four times that cache."""
 
 
 class SweepCurve(Record, frozen=True):
     """Points that differ only in a refined parameter. grid: its possible values; begun: its first ones. refused: values
-    of a replacement curve where no point of this one can run."""
+    of a replacement curve if no point of this one can run."""
 
     like: Point
     parameter: str
@@ -40,7 +40,7 @@ class SweepCurve(Record, frozen=True):
         return replace(self.like, parameters=changed)
 
     def in_place(self) -> SweepCurve:
-        """The curve that replaces a refused one."""
+        """Returns the curve that replaces a refused one."""
         other = dict(self.refused)
         changed = tuple((name, other.get(name, old)) for name, old in self.like.parameters)
         return replace(self, like=replace(self.like, parameters=changed), refused=())
@@ -66,12 +66,13 @@ class Ground(NamedTuple):
 
 
 Scope = Literal["all", "curves", "typical"]
-"""Of the parameters that a selection leaves free where it narrows: every value; every value of those alone that a curve
-is drawn over, and of the others the typical one; or the typical one of all. What has no typical value keeps all."""
+"""Values of the parameters that a narrowed selection does not name: every value; every value of the parameters over
+which a curve is drawn, and the typical one of the others; or the typical value of all. A parameter without a typical
+value keeps all."""
 
 
 def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
-    """The points that a selection begins with. Raises Failure (2) for an unknown parameter or value."""
+    """Returns the points that a selection begins with. Raises Failure (2) for an unknown parameter or value."""
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
@@ -113,7 +114,7 @@ def _emulated(machine: Machine) -> Machine:
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
-    """The probes of a selection, by name."""
+    """Returns the probes of a selection, by name."""
     return {
         name: probe
         for name, probe in probes.items()
@@ -198,7 +199,7 @@ def _curves(place: Point, axes: Sequence[Axis], select: Select, machine: Machine
 
 
 def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
-    """Names of ABIs for one probe. An ABI of another CPU that the build does not list has no row."""
+    """Returns the names of ABIs for one probe. An ABI of another CPU that the build does not list has no row."""
     chosen: dict[str, None] = {}
     for abi in wanted:
         name = (catalog.first_abi(probe) or catalog.abis[0]) if abi == NATIVE else abi
@@ -246,7 +247,7 @@ def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
 
 UNCLAIMED = 2
 _INSTRUCTIONS = "instructions"
-"""What alone a claim is about that a count answers (studies/study.py)."""
+"""Subject of claims that a count of instructions can answer (studies/study.py)."""
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:

@@ -36,7 +36,8 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
 
 
 def used_probes(suite: Suite, catalog: Catalog) -> set[str]:
-    """Names of the probes of its selections. Raises Failure (2) if none accepts a selection's parameters."""
+    """Returns the names of the probes of a suite's selections. Raises Failure (2) if none accepts a selection's
+    parameters."""
     return {name for select in suite.select for name in accepting(select, catalog.probes())}
 
 

@@ -15,13 +15,13 @@ from tollmeter.model import USUAL_LINE_BYTES, Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
 _LEAST_LAST_BYTES = 32 << 20
-"""What a size beyond the last-level cache exceeds at least, as a cache of this size: systems report caches without
-sizes, or the private ones alone (POWER7, s390x)."""
+"""Assumed size of the last-level cache, which a size beyond it exceeds: systems report caches without sizes, or only
+the private ones (POWER7, s390x)."""
 _ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: _LEAST_LAST_BYTES}
-"""Data caches of a machine that reports no size. Half of one fits into the caches that are common: 16 to 64 KiB in the
+"""Data caches of a machine that reports no size. Half of an assumed size fits into usual caches: 16 to 64 KiB in the
 first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
-"""No buffer over a quarter of the memory: a probe may need two, and the system something."""
+"""Ratio of the memory to the largest buffer: a probe may need two buffers, and the system some memory."""
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
@@ -31,7 +31,7 @@ _LONGEST_QUOTED = 60
 
 
 def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
-    """The whole default sweep, at its finest."""
+    """Returns the whole default sweep, at its finest."""
     if parameter.kind == "choice":
         return parameter.choices
     if parameter.values:
@@ -66,8 +66,8 @@ def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...
 
 
 def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """The grid of a refined sweep, extended beyond the last-level cache by doublings up to the largest memory: if the
-    latency still rises at the end, the system does not report a cache."""
+    """Returns the grid of a refined sweep, extended beyond the last-level cache by doublings up to the largest memory:
+    if the latency still rises at the end, the system does not report a cache."""
     sizes = [value for value in grid if isinstance(value, int)]
     if parameter.stop_scale != "last-cache" or not sizes or not machine.memory_bytes:
         return tuple(grid)
@@ -93,7 +93,7 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
 
 
 def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """The first values of a grid: all, or one for each octave if refined; always the last, which is beyond all
+    """Returns the first values of a grid: all, or one for each octave if refined; always the last, which is beyond all
     caches."""
     if not parameter.refine or parameter.values:
         return tuple(grid)
@@ -102,14 +102,14 @@ def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def typical(parameter: Parameter, machine: Machine) -> Value:
-    """The one value that represents the parameter."""
+    """Returns the one value that represents the parameter."""
     if parameter.typical is not None:
         return read_value(parameter, parameter.typical, machine)[0]
     return sweep_values(parameter, machine)[0]
 
 
 def read_value(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
-    """The values of one written value: several for a range. Raises Failure for an invalid one."""
+    """Returns the values of one written value: several for a range. Raises Failure for an invalid one."""
     if parameter.kind == "choice":
         if text not in parameter.choices:
             raise unknown("value", str(text), parameter.choices, place=f"for {parameter.name}")
@@ -135,12 +135,12 @@ def cache_bytes(machine: Machine, level: str) -> int:
 
 
 def most_bytes(machine: Machine) -> int:
-    """The largest buffer that a plan uses, bytes."""
+    """Returns the largest buffer that a plan uses, in bytes."""
     return machine.memory_bytes // _LEAST_SHARE or 1 << 60
 
 
 def _beyond_last(times: float, machine: Machine) -> int:
-    """The size of so many last-level caches, beyond all caches if it is more than one."""
+    """Returns the size of this multiple of the last-level cache; beyond all caches if it is more than one."""
     last = cache_bytes(machine, "LAST")
     return int(min(times * (max(last, _LEAST_LAST_BYTES) if times > 1 else last), 2.0**63))
 
@@ -156,7 +156,7 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
 
 
 def with_bytes(text: str, machine: Machine) -> str:
-    """The text with each size in terms of a cache as a number of bytes."""
+    """Returns the text with each size in terms of a cache as a number of bytes."""
     return _RELATIVE.sub(lambda size: str(relative_bytes(size[0], machine)), text)
 
 
