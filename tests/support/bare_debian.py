@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian with nothing installed but `make`, and without `shellcheck`: stand-ins for its tools, first on the PATH."""
+"""Fakes of Debian's tools, first on the PATH, for a system with nothing installed but `make`, and without
+`shellcheck`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def program(path: Path, text: str) -> None:
 
 
 def fakes(tree: Path, user: int) -> dict[str, str]:
-    """What makes a process live there, in the checkout `tree`, as this user."""
+    """Writes the fake tools into the checkout `tree`, and returns the environment in which a process uses them. user:
+    the user id that `id` reports."""
     texts = {"dpkg-query": DPKG_QUERY, "apt-get": APT_GET, "apt-cache": APT_CACHE, "id": f"#!/bin/sh\necho {user}\n"}
     for name, text in texts.items():
         program(tree / "fakes" / name, text)
@@ -42,11 +44,11 @@ def fakes(tree: Path, user: int) -> dict[str, str]:
 
 
 def asked(call: str) -> list[str]:
-    """The words of a call of apt-get, less the options that all have."""
+    """Returns the words of a call of apt-get, without the options that all calls have."""
     return call.partition("/build/fetched ")[2].split()
 
 
 def calls(tree: Path) -> list[str]:
-    """What apt-get was asked, and whatever else notes its calls there."""
+    """Returns the calls of apt-get, and of other fakes that record their calls in the same file."""
     path = tree / "calls"
     return path.read_text().splitlines() if path.exists() else []

@@ -26,13 +26,13 @@ from tollmeter.model import (
 KIB, MIB = 1 << 10, 1 << 20
 CLOCK_HZ = 4e9
 CALM = dict.fromkeys(("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks"), 0)
-"""What a witness reports of a sample that nothing disturbed. A key that it lacks is unknown."""
+"""Evidence of an undisturbed sample. A missing key is unknown."""
 READING_NS = 70
-"""What reading the clock costs, and so what every batch pays once."""
+"""Time of reading the clock, which every batch pays once."""
 
 
 def grid(least: int, most: int, per_octave: int = 4) -> list[int]:
-    """Sizes of which so many lie in each doubling at equal distances."""
+    """Returns sizes from `least` to `most`, with this number of equal steps in each doubling."""
     octaves = range(least.bit_length() - 1, most.bit_length())
     sizes = [(1 << octave) * (per_octave + step) // per_octave for octave in octaves for step in range(per_octave)]
     return [size for size in sizes if least <= size <= most]
@@ -55,7 +55,8 @@ def probe(*metrics: Metric, name: str = "any.probe", parameters: Sequence[Parame
 
 
 def program(time: str) -> Probe:
-    """As the programs of datamodel/ tell of themselves. time: the name of what an operation takes."""
+    """Returns a probe with the metrics of the programs of datamodel/. time: name of the metric for the time of an
+    operation."""
     accounts = (("cpu_time", "ns", "cpu-time"), ("resident_peak", "B", "resident-peak"),
                 ("faults_each", "fault", "faults-of-operation"), ("footprint", "B", "footprint"))  # fmt: skip
     return probe(
@@ -69,7 +70,7 @@ def program(time: str) -> Probe:
 def sample(
     cost: float, control: float | None = None, iterations: int = 1000, start: int = READING_NS, **more: Any
 ) -> Sample:
-    """A sample whose body takes `start` ns once and `cost` ns an iteration."""
+    """Returns a sample whose body takes `start` ns once and `cost` ns an iteration."""
 
     def pair(each: float) -> tuple[int, int]:
         return start + round(each * iterations), start + round(2 * each * iterations)
@@ -92,7 +93,7 @@ def outcome(
     columns: Columns | None = None,
     **more: Any,
 ) -> Outcome:
-    """columns: a block that several visits share, as those of a journal do."""
+    """Returns a visit. columns: a block that several visits share, like those of a journal."""
     taken = tuple(samples)
     point = Point(probe=name, abi=abi, target="local", parameters=tuple(sorted((parameters or {}).items())))
     return Outcome(
@@ -122,7 +123,7 @@ def row(
     target: str = "local",
     **more: Any,
 ) -> Row:
-    """A row with an interval of `spread` to both sides."""
+    """Returns a row with an interval of `spread` to both sides."""
     numbers: dict[str, Any] = {}
     if median is not None:
         low, high = median * (1 - spread), median * (1 + spread)

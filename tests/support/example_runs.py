@@ -186,7 +186,7 @@ def _run(**changes: object) -> RunInfo:
 
 
 class _Maker:
-    """Rows by formula: a median, an interval of a given share about it, and some noise, all from one seed."""
+    """Makes rows by formula: a median, an interval of a given share about it, and some noise, all from one seed."""
 
     def __init__(self, abi: str = "x86_64", target: str = "local", clock: Clock = "hardware") -> None:
         self.random = random.Random(f"{abi}/{target}/{clock}")
@@ -220,7 +220,7 @@ class _Maker:
 
 
 def _blend(size: float, steps: Iterable[tuple[float, float]], last: float) -> float:
-    """Latency of a random walk through size bytes: each level serves its share of the lines."""
+    """Returns the latency of a random walk through a buffer: each level serves its share of the lines."""
     total, held = 0.0, 0.0
     for capacity, latency in steps:
         share = max(0.0, min(1.0, capacity / size) - held)
@@ -389,7 +389,7 @@ def _findings() -> tuple[Finding, ...]:
 
 
 def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, ...]:
-    """Raw visits in a shuffled order, the control loop wandering a little as a guest's does."""
+    """Returns visits in a shuffled order, whose control loop varies slightly as in a guest."""
     chance = random.Random(4711)
     points = list({(r.probe, r.abi, r.target, tuple(r.parameters.items())) for r in rows})
     points.sort(key=repr)
@@ -437,7 +437,7 @@ def _builds(abis: Iterable[str]) -> tuple[Build, ...]:
 
 @cache
 def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, samples: int = 7) -> Results:
-    """A sound two-CPU guest, every family measured for every ABI."""
+    """Returns a run of an undisturbed two-CPU guest, with every family measured for every ABI."""
     rows: list[Row] = []
     for number, abi in enumerate(abis):
         make = _Maker(abi)
@@ -457,7 +457,7 @@ def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, sampl
 
 @cache
 def small() -> Results:
-    """About 300 rows: the size of a default run."""
+    """Returns about 300 rows: the size of a default run."""
     results = healthy(("x86_64",))
     return with_rows(results, [row for row in results.index.rows if _is_coarse(row)])
 
@@ -476,7 +476,7 @@ def _is_coarse(row: Row) -> bool:
 
 
 def with_index(results: Results, **changes: Any) -> Results:
-    """The results with other values of its index; nothing is derived anew."""
+    """Returns the results with other values of the index; nothing is derived again."""
     return msgspec.structs.replace(results, index=msgspec.structs.replace(results.index, **changes))
 
 
@@ -485,7 +485,7 @@ def with_run(results: Results, **changes: Any) -> Results:
 
 
 def with_entry(results: Results, **changes: Any) -> Results:
-    """The results with other values in the rows of a system call."""
+    """Returns the results with other values in the rows of a system call."""
     entry = "kernel.enter_syscall"
     rows = (msgspec.structs.replace(row, **changes) if row.probe == entry else row for row in results.index.rows)
     return with_rows(results, rows)
@@ -496,7 +496,7 @@ def with_rows(results: Results, rows: Iterable[Row]) -> Results:
 
 
 def derived(results: Results) -> Results:
-    """The results with what follows from its rows and levels, as a run's is."""
+    """Returns the results with everything that is derived from rows and levels."""
     index = results.index
     own = native(index.rows, index.machine.architecture)
     index = msgspec.structs.replace(
@@ -508,12 +508,12 @@ def derived(results: Results) -> Results:
 
 
 ROW_KEYS = Row.__struct_fields__.index("status")
-"""The fields before it say what a row is of."""
+"""Number of leading fields that identify a row."""
 
 
 @cache
 def failed() -> Results:
-    """Some rows without a number, each for its own reason."""
+    """Returns a run in which some rows lack a number, each for another reason."""
     results = healthy(("x86_64",))
     reasons = {
         "memory.ping_pong": ("unsupported", "needs two CPUs, and this process may use one"),
@@ -535,7 +535,7 @@ def failed() -> Results:
 
 @cache
 def hostile() -> Results:
-    """Every string that comes from outside tries to leave its place."""
+    """Returns a run in which every string from outside contains markup and control characters."""
     results = healthy(("x86_64",))
     machine = _machine(
         host=HOSTILE, cpu=HOSTILE, kernel=f"Linux {HOSTILE}", hypervisor=HOSTILE, facts={HOSTILE: HOSTILE}
@@ -582,7 +582,7 @@ def _poisoned(row: Row) -> Row:
 
 @cache
 def empty() -> Results:
-    """A run that was stopped before its first visit ended."""
+    """Returns a run that was stopped before its first visit ended."""
     index = Index(
         format=1,
         run=_run(status="interrupted", seconds=0.4),
@@ -594,7 +594,7 @@ def empty() -> Results:
 
 @cache
 def emulated() -> Results:
-    """The same probes on the machine itself and under an emulator that counts instructions."""
+    """Returns a run of the same probes on the machine itself and under an emulator that counts instructions."""
     results = healthy(("x86_64",))
     make = _Maker("arm-soft", "qemu_user", "instructions")
     return with_rows(
@@ -604,7 +604,7 @@ def emulated() -> Results:
 
 @cache
 def many_cpus(cpus: int = 16) -> Results:
-    """A machine whose two halves are further from each other than the CPUs within each."""
+    """Returns a run on a machine of two halves: lines between them cost more than lines inside one."""
     results = healthy(("x86_64",))
     outcomes = list(results.outcomes)
     for method in ("swap", "flag"):
@@ -630,11 +630,12 @@ def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float)
 
 
 SLOWER = 1.25
-"""What each time of `another_machine` is of the small run's."""
+"""Ratio of each time of `another_machine` to that of the small run."""
 
 
 def another_machine(**changes: object) -> Results:
-    """A machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times as long."""
+    """Returns a run on a machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times
+    as long."""
     results = small()
     rows = [_slower(row) for row in results.index.rows]
     outcomes = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, target="ssh:box"))
@@ -652,5 +653,5 @@ def _slower(row: Row) -> Row:
 
 
 def large() -> Results:
-    """100,000 samples."""
+    """Returns a run with 100,000 samples."""
     return healthy(visits=4000, samples=25)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What failed among other tests, once more by itself: a neighbour may have been loud, but a fault stays a fault.
+"""Runs failed tests again, alone: another workload may have caused the failure, but a fault fails again.
 
-Ends with 0 only where each of at most eight failures passes now. See docs/decisions/0013."""
+Exit status 0 only if each of at most eight failures passes now. See docs/decisions/0013."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MOST = 8
 
 
 def failures(cache: Path) -> list[str]:
-    """The tests that failed in the runs that kept what they found there."""
+    """Returns the tests that failed in the last runs with this cache."""
     kept = cache / "v/cache/lastfailed"
     return sorted(json.loads(kept.read_text())) if kept.exists() else []
 
 
 def again(cache: Path) -> int:
-    """0: they pass by themselves; 1: there are none that could explain a failure, too many, or one fails again."""
+    """Runs the failed tests alone. Returns 0 if they pass; 1 if one fails again, or if there are none or too many."""
     failed = failures(cache)
     if not 0 < len(failed) <= MOST:
         return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A catalog and a machine that exist nowhere, for tests of what plans and conducts."""
+"""A made-up catalog and machine, for tests of planning and conducting."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def catalog(*, abis: tuple[str, ...] = ("x86_64", "ia32"), gaps: dict[str, str] 
 
 
 def two_packages() -> Machine:
-    """Eight CPUs: in each of two packages two cores of two threads, 0-3 and 4-7; each package is a memory node."""
+    """Returns a machine of eight CPUs: two packages with two cores of two threads each, 0-3 and 4-7; each package is a
+    memory node."""
     topology = Topology(
         online="0-7", packages=("0-3", "4-7"), last_caches=("0-3", "4-7"), cores=("0-1", "2-3", "4-5", "6-7"),
         nodes=tuple(MemoryNode(node=n, cpus=c, memory_bytes=1 << 34, distances=d)

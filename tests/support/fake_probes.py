@@ -29,7 +29,8 @@ ENTRY = {
 
 
 def fake(folder: Path, probe: str, behaviour: str = "good", describe: dict[str, Any] | None = None) -> Path:
-    """An executable folder/PROBE that behaves as told, with its saved description. folder is named after the ABI."""
+    """Writes the executable folder/PROBE that behaves as requested, with its stored description, and returns its path.
+    folder is named after the ABI."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / probe
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{SCRIPT}" "$0" "$@"\n')
@@ -44,7 +45,7 @@ _descriptions: dict[tuple[str, str, str], bytes] = {}
 
 
 def _described(path: Path, told: str) -> bytes:
-    """What it says of itself, asked once for all that would say the same."""
+    """Returns the description that the executable prints. It runs once for all equal descriptions."""
     key = path.parent.name, path.name, told
     if key not in _descriptions:
         done = subprocess.run([path, "--describe"], capture_output=True, check=True)
@@ -67,8 +68,8 @@ runs_on = ["{machine}"]
 
 
 def tree(root: Path, **behaviours: str) -> Path:
-    """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite. As far
-    as anybody can see they are built of its sources, which are empty."""
+    """Makes a checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite.
+    Its manifest says that they were built from its sources, which are empty."""
     shutil.rmtree(root / "probes/kernel", ignore_errors=True)  # a tree that stood there had other probes
     name = platform.machine()
     folder = root / "build" / name
@@ -86,7 +87,7 @@ def tree(root: Path, **behaviours: str) -> Path:
 
 
 def change(root: Path, probe: str, behaviour: str) -> None:
-    """How a probe of the tree behaves from now on; its executable stays the same file."""
+    """Changes the behaviour of a probe of the tree; its executable stays unchanged."""
     path = root / "build" / platform.machine() / f"{probe}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "behaviour": behaviour}))
 
@@ -107,7 +108,7 @@ sys.exit(main())
 
 
 def toll(root: Path, *words: str, **popen: Any) -> subprocess.Popen[str]:
-    """`toll WORDS` of the checkout of fakes, started there."""
+    """Starts `toll WORDS` in the checkout of fakes, and returns the process."""
     command = [sys.executable, "-c", _TOLL, str(root), *words]
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2] / "src"), "COLUMNS": "100"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -115,7 +116,7 @@ def toll(root: Path, *words: str, **popen: Any) -> subprocess.Popen[str]:
 
 
 def awaited(root: Path, name: str, process: subprocess.Popen[str]) -> None:
-    """Waits for a file of the tree, which says that a signal would now be heard."""
+    """Waits until a file of the tree exists, which shows that the process handles signals."""
     in_time(lambda: any(root.rglob(name)) or process.poll() is not None)
     assert any(root.rglob(name)), f"{name} did not come"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines as folders: the few files of /sys and /proc that tell of CPUs, caches and memory nodes, written from one
+"""Machines as folders: the few files of /sys and /proc that describe CPUs, caches and memory nodes, written from one
 line for each set of CPUs."""
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """Sets of CPUs as lists. nodes: number, CPUs, GiB and distances. kinds: a scheduler's capacity, or the name of an
-    x86 hybrid's counters, by the CPUs. parts: the number of an Arm core, by the CPUs. files: any others, by path."""
+    """A machine as sets of CPUs, each a list as text. nodes: number, CPUs, GiB and distances. kinds: a scheduler's
+    capacity, or the name of an x86 hybrid's counters, by the CPUs. parts: part number of an Arm core, by the CPUs.
+    files: further files by path."""
 
     packages: Sequence[str]
     cores: Sequence[str]
@@ -81,17 +82,17 @@ class Made:
 
 
 def runs(count: int, length: int) -> list[str]:
-    """`count` sets of `length` neighbouring CPUs: 0-3, 4-7, ..."""
+    """Returns `count` sets of `length` neighbouring CPUs: 0-3, 4-7, ..."""
     return [listed(range(first * length, (first + 1) * length)) for first in range(count)]
 
 
 def halves(count: int) -> list[str]:
-    """Cores whose threads are numbered as Linux on x86 usually does: 0 and 8, 1 and 9, ..."""
+    """Returns cores whose threads are numbered as Linux on x86 usually does: 0 and 8, 1 and 9, ..."""
     return [f"{cpu},{cpu + count}" for cpu in range(count)]
 
 
 def both(spans: Sequence[str], count: int) -> list[str]:
-    """The sets of cores with the other threads of these."""
+    """Returns the sets, each with the second hardware threads of its cores."""
     return [listed([*numbers(span), *(cpu + count for cpu in numbers(span))]) for span in spans]
 
 
@@ -103,7 +104,7 @@ XEON = Made(
     packages=[_evens(0), _evens(1)], dies=[_evens(0), _evens(1)], last_caches=[_evens(0), _evens(1)], cores=halves(8),
     nodes=[(0, _evens(0), 96, "10 21"), (1, _evens(1), 96, "21 10")],
 )  # fmt: skip
-"""Two sockets of four cores, whose CPUs are numbered in turn."""
+"""Two sockets of four cores, whose CPUs are numbered alternately."""
 EPYC = Made(
     packages=both(runs(2, 64), 128), last_caches=both(runs(16, 8), 128), cores=halves(128),
     nodes=[(0, both(runs(2, 64), 128)[0], 256, "10 32"), (1, both(runs(2, 64), 128)[1], 256, "32 10")],
@@ -162,8 +163,8 @@ ISOLATED = Made(
 
 
 def caches_of(cpus: int, words: str) -> list[tuple[str, str | bytes]]:
-    """The files of caches such as `1D32/2 2U0/8`: level, first letter of the type, KiB (0: not reported), and how many
-    neighbouring CPUs share one."""
+    """Returns the files of caches such as `1D32/2 2U0/8`: level, first letter of the type, KiB (0: not reported), and
+    the number of neighbouring CPUs that share one."""
     files: list[tuple[str, str | bytes]] = []
     types = {"D": "Data", "I": "Instruction", "U": "Unified"}
     for index, (level, kind, kib, sharing) in enumerate(re.findall(r"(\d)([DIU])(\d+)/(\d+)", words)):
@@ -302,4 +303,5 @@ RECORDED: dict[str, tuple[Made, str, int]] = {
     "UltraSparc II": (recorded(6, "", gib=6), "5 -", 128),
     "a board of 128 MiB": (recorded(1, "1D16/1 1I16/1", gib=0), "0 -", 32),
 }
-"""By name: the machine, the CPU of the timed worker with the name of its kind, and the MiB at which a curve ends."""
+"""Recorded machines by name: the machine, the CPU of the timed worker with the name of its kind, and the MiB at which a
+curve ends."""

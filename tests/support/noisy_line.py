@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two pseudo-terminals with somebody between them who loses, doubles and invents bytes, by a seed."""
+"""Two connected pseudo-terminals that lose, duplicate and insert bytes, by a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Faults(NamedTuple):
-    """Shares of all bytes."""
+    """Shares of all bytes that are lost, duplicated, and followed by an inserted byte."""
 
     lost: float = 0.0
     doubled: float = 0.0
@@ -32,7 +32,7 @@ class Faults(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Paths."""
+    """Paths of both ends."""
 
     near: str
     far: str
@@ -40,7 +40,7 @@ class Ends(NamedTuple):
 
 @contextmanager
 def noisy_line(faults: Faults = Faults(), seed: int = 1, back: Faults | None = None) -> Iterator[Ends]:
-    """A line with faults in what the far end says; back: in what the near end says."""
+    """Yields the ends of a line. faults: in the bytes from the far end; back: in those from the near end."""
     near, near_slave = os.openpty()
     far, far_slave = os.openpty()
     for slave in (near_slave, far_slave):

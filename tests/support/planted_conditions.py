@@ -37,7 +37,7 @@ MIB, GIB = 1 << 20, 1 << 30
 CLOCK_HZ = 3.9e9
 CPUS = 8
 SPREAD, HALF_WIDTH = 0.04, 0.08
-"""Standard deviation between machines of a kind, and half-width of a row's interval: a run of 20 s."""
+"""Standard deviation between machines of a kind, and half-width of a row's interval: those of a run of 20 s."""
 ROWS: Sequence[tuple[str, float, Unit, dict[str, Value]]] = (
     ("core-clock", CLOCK_HZ, "op/s", {}), ("clock-ramp", 60e3, "ns", {}), ("clock-at-wake", 0.97, "ratio", {}),
     ("entry", 110.0, "ns", {"call": "getppid"}), ("entry", 90.0, "ns", {"call": "unknown"}),
@@ -50,7 +50,7 @@ ROWS: Sequence[tuple[str, float, Unit, dict[str, Value]]] = (
     ("bandwidth-of-instances", 20e9, "B/s", {"operation": "read", "instances": 1, "size": 64 * MIB}),
     ("bandwidth-of-instances", 64e9, "B/s", {"operation": "read", "instances": CPUS, "size": 64 * MIB}),
 )  # fmt: skip
-"""By what they mean."""
+"""Rows: meaning, median, unit and parameters."""
 FACTS = {"clocksource": "tsc", "transparent_hugepage": "always [madvise] never", "governor": "performance",
          "frequency_max_khz": "4200000", "memory_modules": "2", "memory_rated_mts": "5600", "tracer": "nop",
          "memory_configured_mts": "5600", "zone_reclaim_mode": "0", "numa_balancing": "1"}  # fmt: skip
@@ -91,7 +91,7 @@ def _row(means: str, median: float, unit: Unit, parameters: Mapping[str, Value])
 
 
 def _visits(random: np.random.Generator) -> tuple[Outcome, ...]:
-    """Of the probe that has each CPU's clock."""
+    """Returns the visits of the probe that reports each CPU's clock."""
     point = Point(probe=_name("clock-ramp"), abi="x86_64", target="local")
     sample = Sample(iterations=1000, body=(10_000_000, 20_000_000), witness=Witness(steal_ticks=0))
     return tuple(
@@ -133,7 +133,8 @@ Plant = Callable[[Results], Results]
 
 
 class Condition(NamedTuple):
-    """plant: makes the sound machine one that has it. finding: that names it, and its rank."""
+    """A planted condition. plant: changes an undisturbed machine's results to one that has it. finding: name and rank
+    of the finding that must report it."""
 
     plant: Plant
     finding: str
@@ -162,7 +163,7 @@ def with_facts(**facts: str) -> Plant:
 
 
 def costing(means: str, times: float, **parameters: Value) -> Plant:
-    """The rows of a meaning and with these parameters cost more or less."""
+    """Returns a change that multiplies the rows of a meaning and with these parameters."""
 
     def changed(row: Row) -> Row:
         if (
@@ -188,7 +189,7 @@ def slow_cpu(cpu: int, times: float) -> Plant:
 
 
 def once_faster(call: str, times: float) -> Plant:
-    """An earlier run had a share of the cycles of a system call."""
+    """Returns a change by which an earlier run took a share of the cycles of a system call. times: this share."""
 
     def plant(results: Results) -> Results:
         clock_hz = results.index.machine.core_clock_hz or 0.0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the machine of a test run, its load, and the share of the time in which its core is contended.
-
-The argument says when: `before` or `after` the tests. It shows which failures may be due to a loud neighbour."""
+"""Prints the machine of a test run, its load, and the share of the time in which its core is contended. The argument is
+printed: `before` or `after` the tests. It shows which failures may be due to other workloads."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def cpu_model() -> str:
 
 
 def contended_share() -> str:
-    """Share of the time in which the core was contended, of a run of one probe for two seconds."""
+    """Returns the share of the time in which the core was contended, from a run of one probe for two seconds."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["kernel.function_call", "--budget", "2s", "--out", f"{folder}/run", "--format", "json"]
         done = subprocess.run([ROOT / "toll", "run", *words], capture_output=True, text=True, check=False, timeout=120)

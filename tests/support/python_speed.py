@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast this CPU runs Python just now: a bound on time is one on units of this, which a neighbour slows as well."""
+"""The present speed of Python on this CPU. Tests bound times in units of it, so that other workloads slow both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def unit_of_work_s() -> float:
-    """Seconds of this CPU for a fixed piece of Python: a twentieth of one on a quiet machine of today."""
+    """Returns the CPU seconds of a fixed piece of Python: about 0.05 on a quiet machine."""
     began = time.process_time()
     total: dict[int, str] = {}
     for number in range(400_000):
@@ -17,7 +17,8 @@ def unit_of_work_s() -> float:
 
 
 def within_units(most: float, taken_s: Callable[[], float], tries: int = 3) -> bool:
-    """Whether one of a few tries takes so few. The unit is timed before and after, since a neighbour slows either."""
+    """Returns whether one of a few tries takes less than `most` units. The unit is timed before and after each try,
+    since other workloads may slow either."""
 
     def units() -> float:
         before, taken = unit_of_work_s(), taken_s()

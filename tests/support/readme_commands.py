@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python tests/support/readme_commands.py CHECKOUT`: types every command of README.md there, each in its default
-budget.
+"""Runs every command of README.md in a checkout, each in its default budget: `python tests/support/readme_commands.py
+CHECKOUT`.
 
-Prints a table of how long each took, its exit code and the first line of its answer. Ends with 1 where a command ends
-in a traceback or with another code than 0, or where a run shows no number with a unit on its screen. The checkout is
-changed: give it a fresh clone."""
+Prints a table with the time, the exit code and the first line of the answer of each. Exit status 1 if a command ends
+with a traceback or a nonzero code, or if a run prints no number with a unit. The checkout is changed: give it a fresh
+clone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLACES = {
     "/mnt/disk": "FOLDER",
     "DIR": "FOLDER",
 }
-"""What stands for a run, file or folder of one's own."""
+"""Replacements for a run, file or folder of the reader's."""
 ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "fleet submit": "needs Slurm",
              "fleet collect": "needs Slurm", "fleet report": "needs two machines"}  # fmt: skip
 OF_BOTH = "./toll run memory.read_bandwidth kernel=portable size=16384,65536,262144,1048576 --budget 30s --out runs/"
@@ -51,7 +51,7 @@ FOR_LONG_S, LONGEST_S = 5.0, 1500.0
 
 
 class Line(NamedTuple):
-    """first: the first line of what it printed. fault: why it is no answer; empty where it is one."""
+    """The result of a command. first: the first line that it printed. fault: why it failed; empty if it did not."""
 
     command: str
     seconds: float
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 def commands(readme: str) -> Iterator[str]:
-    """Each once, in the order of the page; those that follow a suite in the same cell are of the same kind."""
+    """Yields each command once, in the order of the page."""
     yield from dict.fromkeys(found.strip() for found in COMMAND.findall(readme))
 
 
@@ -83,8 +83,8 @@ def typed(command: str, checkout: Path, folder: Path) -> Line:
 
 
 def prepare(checkout: Path, folder: Path) -> None:
-    """A program of one file with one cast, two runs that can be drawn together, what a bundle has measured, and a limit
-    that every system keeps."""
+    """Writes the files that commands need: a program of one file with one cast, two runs with common charts, the run of
+    a bundle, and a limit that every system keeps."""
     (folder / "limits.toml").write_text(
         '[[rows]]\nrow = "kernel.timer late_worst *"\nat_most = "60 s"', encoding="utf-8"
     )

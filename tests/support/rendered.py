@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a run: on a terminal, in Markdown and on the page."""
+"""The output of a run as a reader sees it: on a terminal, in Markdown and on the page."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def printed(results: Results, width: int = 80, *, whole: bool = False) -> str:
 
 
 def words(results: Results, width: int = 80, *, whole: bool = False) -> str:
-    """The same on one line, so that no words are apart where a line was broken."""
+    """Returns the terminal's output on one line, so that no words are apart where a line was broken."""
     return " ".join(printed(results, width, whole=whole).split())
 
 
 def screens(results: Results, width: int = 80, *, whole: bool = False) -> tuple[str, str, str]:
-    """All three, without the marks that keep words and numbers as they are."""
+    """Returns the outputs of terminal, Markdown and page, without their escapes and no-break spaces."""
     plain = page.render(results).replace("&#39;", "'").replace("\N{NO-BREAK SPACE}", " ")
     return words(results, width, whole=whole), markdown.render(results).replace("\\", ""), plain
 
@@ -60,7 +60,7 @@ class _Words(HTMLParser):
 
 
 def words_of_page(text: str) -> str:
-    """What a reader of a page sees, without its charts."""
+    """Returns the text of a page that a reader sees, without its charts."""
     reader = _Words()
     reader.feed(text)
     lines = (" ".join(line.split()) for line in "".join(reader.words).split("\n"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime's objects, compiled once for all trees that tests build: of 3 s that a small tree takes, 2 are theirs.
+"""The runtime's objects, compiled once for all trees that tests build: they take 2 of the 3 s of a small tree.
 
-They are lent with the command that made them and the digests of their sources, so that a build compiles anew what has
-changed, and all of them where it asks for another compiler or flag. Those of an ABI that the checkout has not built are
-kept for the next test, in whatever process and run: tests build for 20 foreign CPUs."""
+They are copied with the command that made them and the digests of their sources, so that a build compiles again what
+has changed, and everything if it uses another compiler or flag. Those of an ABI that the checkout has not built are
+stored for the next test, in any process and run: tests build for 20 foreign CPUs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MADE_BY = ("command", "sources.json")
 
 
 def lend(tree: Path, abi: str, of: str = "") -> None:
-    """Those that earlier trees kept, or else of the checkout; none where neither has them all. of: an ABI with the same
-    compiler and flags, of which they are taken."""
+    """Copies objects to a tree: the checkout's, or else those that earlier trees stored; none if neither has all of
+    them. of: an ABI with the same compiler and flags, whose objects are used."""
     of = of or abi
     to, checkout = tree / "build" / abi / "obj", ROOT / "build" / of / "obj"
     if _is_whole(checkout):
@@ -35,7 +35,7 @@ def lend(tree: Path, abi: str, of: str = "") -> None:
 
 
 def keep(tree: Path, abi: str) -> None:
-    """What a tree was built with, for the next."""
+    """Stores the objects of a built tree for the next one."""
     made = tree / "build" / abi / "obj"
     if not _is_whole(made) or _is_whole(ROOT / "build" / abi / "obj"):
         return
@@ -49,7 +49,7 @@ def keep(tree: Path, abi: str) -> None:
 
 @contextmanager
 def _alone(abi: str) -> Iterator[Path]:
-    """The folder of an ABI, while no other process changes it."""
+    """Yields the folder of an ABI, locked against other processes."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     with (_KEPT / f"{abi}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

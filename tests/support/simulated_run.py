@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run on a machine that exists only here: its clock moves by what visits cost."""
+"""A run on a simulated machine, whose clock advances by the time of its visits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
 
 
 class Emptied(WorkerPool):
-    """A pool from which some processes have ended. ended: whether that of a layout has."""
+    """A pool from which some processes have ended. ended: returns whether the process of a layout has."""
 
     def __init__(self, ended: Callable[[LayoutKey], bool]) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Emptied(WorkerPool):
 
 
 class Rig:
-    """A target, a judge, an observer and a clock, with an account of what was asked of them."""
+    """A target, a judge, an observer and a clock, which record the calls."""
 
     name = "local"
 

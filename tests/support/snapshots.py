@@ -15,14 +15,14 @@ OF_THIS_DAY = {
     r"(?<=tollmeter\W{4})\d+\.\d+\.\d+": "VERSION",
     r"\b[0-9a-f]{40,64}\b": "HASH",
 }
-"""What differs between days, versions and compilers."""
+"""Patterns of texts that differ between days, versions and compilers, and their replacements."""
 
 FEW = 4
-"""Lines of a table that is gone, by which a reviewer knows it."""
+"""Lines of a removed table that are shown, by which a reviewer recognises it."""
 
 
 def approve(name: str, text: str, folder: Path | None = None) -> None:
-    """Compares a text with the approved one, line by line. folder: its path is left out."""
+    """Compares a text with the approved one, line by line. folder: its path is replaced in the text."""
     text = re.sub(r"[ \t]+$", "", text.replace(str(folder), "FOLDER"), flags=re.MULTILINE).strip("\n") + "\n"
     for pattern, word in OF_THIS_DAY.items():
         text = re.sub(pattern, word, text)
@@ -34,7 +34,7 @@ def approve(name: str, text: str, folder: Path | None = None) -> None:
 
 
 def changes(old: str, new: str) -> Iterator[str]:
-    """Lines that are new or in place of others, with +, and lines in whose place there is none, with -."""
+    """Yields new and changed lines with +, and removed lines without a replacement with -."""
     lines = old.splitlines(), new.splitlines()
     compared = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes()
     for way, old_from, old_to, new_from, new_to in compared:
@@ -46,6 +46,6 @@ def changes(old: str, new: str) -> Iterator[str]:
 
 
 def approve_variations(name: str, base: str, variations: Mapping[str, str]) -> None:
-    """Compares what differs between each text and the base; a title stands above it."""
+    """Compares the differences between each text and the base with the approved ones; each has a title."""
     parts = (["", f"# {title}", *changes(base, text)] for title, text in variations.items())
     approve(name, "\n".join(line for part in parts for line in part))

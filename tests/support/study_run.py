@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of suite rtems-2005 made by hand: two profiles, the cost of each way out, and what one trap takes."""
+"""A run of suite rtems-2005 made by hand: two profiles, the cost of each alternative, and the cost of a trap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tollmeter.model import Clock, Profile, Results, Row, Share, Value
 
 PATH = "alignment.receive_path_"
 HALVES, COPIED, SHIFTED, TRAP = 4000.0, 3200.0, 3000.0, 80.0
-"""ns a frame with words-else-bytes, ns a trap; a frame by libc's copy takes half."""
+"""Costs in ns: a frame by each way with words-else-bytes, and a trap. A frame with libc's copy takes half."""
 ALONE: dict[str, Value] = {"ends": "receiver"}
 
 
@@ -47,12 +47,12 @@ def trap(ns: float = TRAP, **where: Any) -> Row:
 
 
 def mended(ns: float, **where: Any) -> Row:
-    """By the kernel, unseen by the program."""
+    """Returns the row of a trap that the kernel handles and the program does not see."""
     return row(ns, of="alignment.fix_up", name="fix_up", parameters={"width": 4, "offset": 1}, **where)
 
 
 def study() -> Results:
-    """Of this machine, and of a MIPS whose instructions were counted."""
+    """Returns the results of this machine, and of a MIPS whose instructions were counted."""
     results = example_runs.with_rows(
         example_runs.empty(), [*frames(), trap(), *frames("mipsel", "qemu-user:mipsel", "instructions")]
     )

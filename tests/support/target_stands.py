@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of target with an executable that misbehaves on it, so that one suite of tests holds them all.
+"""Every kind of target with executables that misbehave on it, for one suite of tests of all targets.
 
-Where a script cannot run, tests/faults/rogue.c stands in, compiled for the place. A place that this machine lacks (no
-emulator, no compiler, no sshd) is skipped, with what is missing."""
+If a target cannot run a script, tests/faults/rogue.c replaces it, compiled for the target. A target that this machine
+lacks (no emulator, no compiler, no sshd) is skipped, with the missing requirement."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ NO_EXECUTABLE = b"\x7fELF" + bytes(60)
 
 
 class Stand:
-    """A target; make gives the executable of a behaviour. alive: words by which its process is found from outside,
-    the first of them in the name of what it executes.
+    """A target to test. make: returns the executable of a behaviour. alive: words of its process's command line, the
+    first of them in the name of the executable.
 
-    is_a_machine: that process goes on from visit to visit."""
+    is_a_machine: whether this process serves several visits."""
 
     def __init__(self, target: Target, make: Callable[[str], Path], alive: tuple[str, ...]) -> None:
         self.target = target
@@ -55,11 +55,12 @@ class Stand:
         self._alive = alive
 
     def is_asked(self) -> bool:
-        """Whether a machine has been asked for a visit; elsewhere the visit's own process says so."""
+        """Returns whether a machine was asked for a visit; true for other targets, whose visit is a process of its
+        own."""
         return not isinstance(self.target, Guest) or self.target._asked
 
     def processes(self) -> list[int]:
-        """What runs a visit now, and does not wait for one."""
+        """Returns the processes that run a visit now, without those that wait for one."""
         found = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is_one(entry)}
         return sorted(found - self._waiting())
 
@@ -68,7 +69,8 @@ class Stand:
         return {worker.child._process.pid for worker in waiting}
 
     def left_behind(self) -> list[int]:
-        """What still runs a moment later: a killed process is there until its new parent has reaped it."""
+        """Returns the processes that still run a moment later: a killed process exists until its new parent has reaped
+        it."""
         in_time(lambda: not self.processes())
         return self.processes()
 
@@ -97,7 +99,8 @@ def _rogue(compiler: str, folder: Path) -> bytes:
 
 
 def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
-    """folder/BEHAVIOUR/x86_64/kernel.enter: the name under which it speaks, whatever it is compiled for."""
+    """Writes folder/BEHAVIOUR/x86_64/kernel.enter, the name by which it describes itself on any target, and returns its
+    path."""
     path = folder / behaviour / "x86_64" / PROBE
     if not path.exists():
         path.parent.mkdir(parents=True)
@@ -108,7 +111,7 @@ def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
 
 
 def emulator_file(name: str) -> Path:
-    """One of build/emulator, made where it is missing, by one worker at a time."""
+    """Returns a file of build/emulator, made if it is missing, by one worker at a time."""
     made = ROOT / "build/emulator" / name
     made.parent.mkdir(parents=True, exist_ok=True)
     with (made.parent / "lock").open("w") as lock:
@@ -123,7 +126,7 @@ def emulator_file(name: str) -> Path:
 
 
 def _fake(folder: Path, behaviour: str) -> Path:
-    """A script, or what is none."""
+    """Returns a script; for `foreign`, a file that is no executable."""
     path = fake(folder, PROBE, behaviour)
     if behaviour == "foreign":
         path.write_bytes(NO_EXECUTABLE)
@@ -142,7 +145,7 @@ def local(folder: Path) -> Iterator[Stand]:
 
 @contextmanager
 def documented(folder: Path) -> Iterator[Stand]:
-    """The target of docs/add-a-target.md."""
+    """Yields the target of docs/add-a-target.md."""
     page = (ROOT / "docs/add-a-target.md").read_text(encoding="utf-8")
     told: dict[str, Any] = {}
     exec(compile(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], "docs/add-a-target.md", "exec"), told)
@@ -167,7 +170,7 @@ def qemu_user(folder: Path) -> Iterator[Stand]:
 
 @contextmanager
 def guest(folder: Path, name: str = "guest:x32", compiler: str = "gcc") -> Iterator[Stand]:
-    """One boot for all behaviours, as long as none of them costs the guest its life."""
+    """Yields a guest that boots once for all behaviours, unless one of them ends it."""
     need(BOARDS[name].emulator, compiler)
     target = Guest(name, emulator_file(BOARDS[name].ours).parent)
     target.prepare([str(rogue(folder, compiler, behaviour)) for behaviour in BEHAVIOURS])
@@ -183,7 +186,8 @@ def bare(folder: Path) -> AbstractContextManager[Stand]:
 
 @contextmanager
 def ssh(folder: Path) -> Iterator[Stand]:
-    """In a folder of its own there, by which its processes are told from those of other workers."""
+    """Yields a target over ssh, with a folder of its own that distinguishes its processes from those of other
+    workers."""
     need("ssh", "ssh-keygen", "gcc")
     there = folder / "there"
     there.mkdir()
@@ -197,10 +201,10 @@ def ssh(folder: Path) -> Iterator[Stand]:
 
 @contextmanager
 def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[list[str]]:
-    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh.
+    """Starts a server on the loopback with its own keys, log and list of users, and yields the arguments for ssh.
 
-    within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens. Workers
-    that test at once choose their ports one after the other, each when the last one's server has its own."""
+    within: words of a command that starts the server elsewhere, where this process cannot test whether it listens.
+    Concurrent workers choose their ports one after the other, each when the previous server has its port."""
     server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if server is None:
         pytest.skip("no sshd here: apt-get install openssh-server")
@@ -236,7 +240,7 @@ def _configured(folder: Path, address: str, port: int) -> Path:
 
 
 def servers(folder: Path) -> list[int]:
-    """The server of a folder, and those that it started for each connection."""
+    """Returns the server of a folder, and the processes that it started for each connection."""
     told = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -250,7 +254,7 @@ def servers(folder: Path) -> list[int]:
 
 
 def _make_run_folder() -> None:
-    """sshd as root asks for this empty folder, which its service would make."""
+    """Makes the empty folder that sshd requires when it runs as root, which its service would make."""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vega-Lite's published schema, which whole specifications are held to.
+"""Vega-Lite's published schema, by which whole specifications are validated.
 
-Started as a program it keeps the schema in .venv, as `./toll --set-up-tests` does: the one file of Altair's wheel, of
-which nothing is installed. Vega-Lite's own package has the same file, and needs npm."""
+Run as a program, it stores the schema in .venv, as `./toll --set-up-tests` does: one file of Altair's wheel, of which
+nothing is installed. Vega-Lite's own package has the same file, and needs npm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def _validator() -> Any:
 
 
 def check(spec: dict[str, Any]) -> None:
-    """Fails with the deepest place that the schema refuses. Two rows of a data set are enough: it allows any."""
+    """Fails with the deepest position that the schema refuses. Two rows of a data set suffice, since the schema allows
+    any."""
     few = {name: rows[:2] for name, rows in spec["datasets"].items()}
     refused = [*_causes(_validator().iter_errors({**spec, "datasets": few}))]
     deepest = max(refused, key=lambda error: len(error.absolute_path), default=None)
@@ -40,7 +41,7 @@ def check(spec: dict[str, Any]) -> None:
 
 
 def _causes(errors: Iterable[Any]) -> Iterator[Any]:
-    """An error of `anyOf` has one for each alternative."""
+    """Yields errors with their causes: an error of `anyOf` has one for each alternative."""
     for error in errors:
         yield error
         yield from _causes(error.context)
