@@ -29,6 +29,7 @@ from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -37,7 +38,7 @@ from bench.recorded_runs import run_folders
 
 import tollmeter
 from tollmeter.experiment.precision import shamos_sd
-from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
+from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.judgement.verdict import has_interval
@@ -164,8 +165,8 @@ def usual(folders: Sequence[Path]) -> None:
     found: dict[str, float] = {}
     for folder in folders:
         runs = [open_run(path) for path in run_folders(folder)]
-        kept = [*map(remembered, runs)]
-        for probe, sd in runs_sd([EarlierRun("here", one.rows) for one in kept], {}).items():
+        kept = [msgspec.structs.replace(remembered(run), place="here") for run in runs]
+        for probe, sd in runs_sd(kept, {}).items():
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):
         print(f'    "{probe}": {sd:.4f},')

@@ -25,6 +25,7 @@ import msgspec
 from storm.ended import Tally
 from support.probe_streams import whole
 from tollmeter.catalog import read_suite
+from tollmeter.experiment.runs_differ import Cost, EarlierRun
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure, Profile
 from tollmeter.protocol import Stamp, head, joined, outcome, retimed
@@ -92,7 +93,7 @@ def readers(folder: Path) -> Mapping[str, Reader]:
         path.parent.mkdir(exist_ok=True)
         return Reader(written, [path.read_bytes(), *others] if path.is_file() else others)
 
-    remembered = msgspec.json.encode(history.Remembered("a", ("b", "c", "d"), "h", {"e": history.Cost(1.0, 0.1)}))
+    remembered = msgspec.json.encode(EarlierRun("a", ("b", "c", "d"), "h", {"e": Cost(1.0, 0.1)}))
     abis = [path.read_bytes() for path in sorted((ROOT / "abis").glob("*.toml"))]
     suites = [path.read_bytes() for path in sorted((ROOT / "suites").glob("*.toml"))]
     return {

@@ -20,11 +20,11 @@ from tollmeter.library.prepare import private_bytes
 from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State, machine_key
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
-from tollmeter.store.history import NAME, Remembered, host_and_kernel, recall, remember
+from tollmeter.store.history import NAME, host_and_kernel, recall, remember
 
 
-def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> Remembered:
-    return Remembered(
+def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> EarlierRun:
+    return EarlierRun(
         run=name,
         machine=machine_key(machine),
         place=host_and_kernel(machine),
@@ -196,7 +196,7 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
         seen = measured(median, 0.002, learned_sd(known.runs_sd, "any.probe cost"))
-        told.append(EarlierRun("h", remembered(results(seen)).rows))
+        told.append(remembered(results(seen)))
         known = Learned(runs_sd=runs_sd(told, {}))
     return learned_sd(known.runs_sd, "any.probe cost")
 

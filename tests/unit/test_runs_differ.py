@@ -22,7 +22,7 @@ from tollmeter.library.prepare import with_history
 from tollmeter.model import Machine, Select, Suite, machine_key
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.root import ROOT
-from tollmeter.store.history import Remembered, host_and_kernel, remember
+from tollmeter.store.history import host_and_kernel, remember
 from tollmeter.store.request import Request, read_request, write_request
 
 SUITE = Suite(name="s", question="?", select=(Select(probe="*"),))
@@ -34,14 +34,18 @@ def named(probe: str, metric: str = "time", **parameters: int) -> str:
     )
 
 
+def earlier(place: str, rows: dict[str, Cost]) -> EarlierRun:
+    return EarlierRun(run="", machine=("", "", ""), place=place, rows=rows)
+
+
 def history(*medians: float, error: float = 0.0, row: str = named("a.b"), places: str = "") -> list[EarlierRun]:
     where = places or "h" * len(medians)
-    return [EarlierRun(place, {row: Cost(median, error)}) for median, place in zip(medians, where, strict=True)]
+    return [earlier(place, {row: Cost(median, error)}) for median, place in zip(medians, where, strict=True)]
 
 
 def of_rows(rows: dict[str, tuple[float, ...]]) -> list[EarlierRun]:
     """Logarithms of each row in each of three runs."""
-    return [EarlierRun("h", {name: Cost(exp(logs[run]), 0.0) for name, logs in rows.items()}) for run in range(3)]
+    return [earlier("h", {name: Cost(exp(logs[run]), 0.0) for name, logs in rows.items()}) for run in range(3)]
 
 
 def test_by_hand() -> None:
@@ -120,14 +124,14 @@ def test_a_width_that_no_core_has_is_not_learned(
     for number, width in enumerate(of_runs):
         widths = {"local": {"x86_64": width}}
         remember(
-            tmp_path, Remembered(f"{number}", machine_key(machine), host_and_kernel(machine), rows={}, widths=widths)
+            tmp_path, EarlierRun(f"{number}", machine_key(machine), host_and_kernel(machine), rows={}, widths=widths)
         )
     asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
     assert with_history(asked, machine, set()).widths == {"local": {"x86_64": learned}}
 
 
 def in_cycles(clocks: list[float], costs: list[float]) -> list[EarlierRun]:
-    return [EarlierRun("h", {named("a.b"): Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
+    return [earlier("h", {named("a.b"): Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
 
 
 def test_a_clock_that_wanders_is_no_scatter_of_what_follows_it_nor_of_what_does_not() -> None:
@@ -162,7 +166,7 @@ def test_a_row_like_its_probe_is_not_named_nor_is_one_of_two_runs() -> None:
 def test_a_count_says_nothing_of_times_nor_they_of_it() -> None:
     """Bytes that are the same in each run had made their program's time seem to be."""
     runs = [
-        EarlierRun(
+        earlier(
             "h",
             {named("a.b"): Cost(exp(log), 0.0), **{named("a.b", name): Cost(9.0, 0.0, 0.0, True) for name in "xyz"}},
         )
@@ -174,7 +178,7 @@ def test_a_count_says_nothing_of_times_nor_they_of_it() -> None:
 
 def test_a_count_that_differs_between_runs_is_learned_with_its_rarer_values() -> None:
     """By hand: one of four runs has a page more in a hundred: the standard deviation of the four logarithms."""
-    pages = [EarlierRun("h", {named("a.b", "pages"): Cost(exp(log), 0.0, 0.0, True)}) for log in (0.0, 0.0, 0.0, 0.01)]
+    pages = [earlier("h", {named("a.b", "pages"): Cost(exp(log), 0.0, 0.0, True)}) for log in (0.0, 0.0, 0.0, 0.01)]
     assert rows_sd(pages, {}) == {named("a.b", "pages"): pytest.approx(float(np.std([0, 0, 0, 0.01], ddof=1)))}
 
 

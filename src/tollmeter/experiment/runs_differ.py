@@ -17,6 +17,11 @@ from math import log, sqrt
 from statistics import median
 from typing import NamedTuple
 
+from msgspec.structs import force_setattr
+
+from tollmeter.model import Record
+from tollmeter.model.former_names import present_row_names
+
 USUAL_RUNS_SD = 0.01
 """Between-run standard deviation of a probe without an entry in USUAL, and of rows whose data exceed the private
 caches."""
@@ -68,12 +73,19 @@ class Cost(NamedTuple):
     is_count: bool = False
 
 
-class EarlierRun(NamedTuple):
-    """An earlier run of this machine. place: host and kernel; costs on two hosts or kernels may really differ. rows: by
-    name, which begins with the probe's name and a blank."""
+class EarlierRun(Record, frozen=True):
+    """The remembered results of one run. run: start, and folder name, which runs elsewhere may share. machine: as
+    `machine_key` gives it. place: host and kernel; costs on two hosts or kernels may really differ. rows: by row name;
+    empty if the run's verdict forbids them. widths: of the uncontended core by target and ABI."""
 
+    run: str
+    machine: tuple[str, str, str]
     place: str
-    rows: Mapping[str, Cost]
+    rows: dict[str, Cost]
+    widths: dict[str, dict[str, float]] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "rows", present_row_names(self.rows))
 
 
 class _RowScatter(NamedTuple):

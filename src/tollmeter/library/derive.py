@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.experiment.runs_differ import Cost
+from tollmeter.experiment.runs_differ import Cost, EarlierRun
 from tollmeter.library.options import usual_precision
 from tollmeter.model import (
     BEYOND,
@@ -35,7 +35,7 @@ from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
 from tollmeter.store.export import derived_tables, samples_table, with_run_columns, write_tables
-from tollmeter.store.history import Remembered, host_and_kernel
+from tollmeter.store.history import host_and_kernel
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import ParquetTable
 from tollmeter.store.request import Request, places_of, read_request, stored_records
@@ -267,7 +267,7 @@ def learned(request: Request, machine: Machine | None = None) -> Learned:
     return Learned(request.runs_sd, widths, request.private_bytes, shared)
 
 
-def remembered(results: Results) -> Remembered:
+def remembered(results: Results) -> EarlierRun:
     """Returns the data from which later runs of this machine learn: each row in each core state, and the core's width.
     A run whose verdict excludes its rows still gives the width, which no disturbance raises."""
     from tollmeter.numbers.known import core_widths
@@ -278,7 +278,7 @@ def remembered(results: Results) -> Remembered:
     machine = results.index.machine
     rows = _rows_remembered(results) if results.index.run.verdict in _TEACH else {}
     run = f"{results.index.run.started} {results.index.run.id}"
-    return Remembered(run=run, machine=machine_key(machine), place=host_and_kernel(machine), rows=rows, widths=widths)
+    return EarlierRun(run=run, machine=machine_key(machine), place=host_and_kernel(machine), rows=rows, widths=widths)
 
 
 def _rows_remembered(results: Results) -> dict[str, Cost]:

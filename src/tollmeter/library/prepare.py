@@ -44,7 +44,7 @@ from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
 from tollmeter.plan import Plan, check_abis, make_plan, measured_caches
 from tollmeter.plan.points import on_machine
-from tollmeter.store.history import Remembered, recall
+from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
@@ -159,7 +159,9 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     runs = recall(places.RUNS, machine)
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
     earlier = [
-        EarlierRun(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
+        msgspec.structs.replace(
+            run, rows={name: run.rows[name] for name in run.rows if name.partition(" ")[0] in probes}
+        )
         for run in runs
     ]
     private = private_bytes(machine)
@@ -171,7 +173,7 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     )
 
 
-def _widths(runs: Sequence[Remembered]) -> dict[str, dict[str, float]]:
+def _widths(runs: Sequence[EarlierRun]) -> dict[str, dict[str, float]]:
     """Returns the width of the uncontended core by target and ABI: the greatest width of any run, since a sibling that
     is always busy hides it. Two threads of a core have half of it each, so a width of more than twice the median run's
     was misread and is ignored."""
