@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Path:
 def test_what_is_written_is_read(run: Path) -> None:
     told = read(run)
     assert told.outcomes == tuple(outcome(whole(visit=visit(number))) for number in range(3))
-    assert told.session == Session("settled", 12.5, None)
+    assert told.session == Session("settled", 12.5, visits=3)
     assert told.head.machine
     assert told.head.machine.host == "h"
     assert read_request(run) == REQUEST

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
+import msgspec
+
 from tollmeter.files import open_regular
 from tollmeter.model import Failure, Outcome
 from tollmeter.protocol import (
@@ -143,7 +145,7 @@ class _Reading:
             self._keep(text)
         if outcome.status in _FAILED:
             self._failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
-        self._session = self._session._replace(status="interrupted")
+        self._session = msgspec.structs.replace(self._session, status="interrupted")
 
     def capture(self) -> Capture:
         if self._head.machine is None:
@@ -152,10 +154,10 @@ class _Reading:
             )
         session = self._session
         if session.status == "measuring":
-            session = session._replace(status="interrupted", reason="it ended without a message")
+            session = msgspec.structs.replace(session, status="interrupted", reason="it ended without a message")
         if self._lost:
             reason = "; ".join(filter(None, (session.reason, f"{self._lost} streams were damaged on the way")))
-            session = session._replace(reason=reason, lost=self._lost)
+            session = msgspec.structs.replace(session, reason=reason, lost=self._lost)
         return Capture(self._first, self._head, len(self._seen), session, self._lost, self._failures)
 
 

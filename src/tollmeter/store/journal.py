@@ -24,7 +24,7 @@ from typing import IO, Annotated, Any, NamedTuple
 import msgspec
 
 from tollmeter.files import open_regular
-from tollmeter.model import STOPPED, Failure, Outcome, Room, Surroundings
+from tollmeter.model import STOPPED, Failure, Outcome, Record, Room, Surroundings
 from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
@@ -72,15 +72,17 @@ class Stream(NamedTuple):
         return lines_of(self.text)
 
 
-class Session(NamedTuple):
-    """The end of measuring. seconds: wall time of all sessions. surroundings: of the last session that has them. lost:
-    streams that were damaged before the journal was imported."""
+class Session(Record, frozen=True):
+    """The end of measuring, or its progress, as a note in the journal says it. seconds: wall time of all sessions.
+    surroundings: of the last session that has them. lost: streams that were damaged before the journal was imported.
+    visits: that precede the note; None if it does not count them."""
 
     status: str
     seconds: float
-    reason: str | None
+    reason: str | None = None
     surroundings: Surroundings | None = None
-    lost: int = 0
+    lost: Annotated[int, msgspec.Meta(ge=0)] = 0
+    visits: int | None = None
 
 
 class Contents(NamedTuple):
@@ -337,13 +339,12 @@ def _read(folder: Path, file: _Hashed) -> Contents:
             elif stream.lines[0].kind == "machine":
                 differs |= stream.text != first
             elif stream.lines[0].kind == "run":
-                note = read_note(stream.lines[0])
-                if note.visits is not None and not 0 <= note.visits - len(outcomes) <= len(damage):
-                    raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
-                session = Session(note.status, note.seconds, note.reason, note.surroundings, note.lost)
+                session = read_note(stream.lines[0])
+                if session.visits is not None and not 0 <= session.visits - len(outcomes) <= len(damage):
+                    raise Failure(f"it counts {session.visits} visits, and {len(outcomes)} precede it", 5)
                 noted = len(outcomes)
-                notes.append((note.seconds, noted, note.surroundings))
-                ends += [noted] * (note.status != "measuring")
+                notes.append((session.seconds, noted, session.surroundings))
+                ends += [noted] * (session.status != "measuring")
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
@@ -352,13 +353,8 @@ def _read(folder: Path, file: _Hashed) -> Contents:
         raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
     begins = tuple(end for end in dict.fromkeys(ends) if 0 < end < len(outcomes))
-    session = _ended(session, len(outcomes) - noted)
+    session = msgspec.structs.replace(session, status="interrupted" if noted < len(outcomes) else session.status)
     return Contents(described, tuple(outcomes), session, tuple(damage), differs, begins, noted, tuple(notes))
-
-
-def _ended(session: Session, unnoted: int) -> Session:
-    """Returns the end of an interrupted session. unnoted: visits after its last note."""
-    return session._replace(status="interrupted") if unnoted else session
 
 
 def opening(folder: Path) -> Head:
@@ -415,17 +411,6 @@ def _check_once(folder: Path, outcomes: Sequence[Outcome]) -> None:
             raise Failure(f"{folder}: visit {several[again.min()].visit} is in the journal twice", 5)
 
 
-class Note(msgspec.Struct):
-    """A record of the run's progress."""
-
-    status: str
-    seconds: float
-    reason: str | None = None
-    visits: int | None = None
-    surroundings: Surroundings | None = None
-    lost: Annotated[int, msgspec.Meta(ge=0)] = 0
-
-
 _SOURCES = {
     "nice": "getpriority", "policy": "sched_getscheduler", "quota": "/proc/self/cgroup",
     "throttled_s": "/proc/self/cgroup", "others": "/proc/stat", "company": "the lock on measuring",
@@ -434,16 +419,17 @@ _SOURCES = {
 """Source of each field of the surroundings. A field that is missing in a note is unknown."""
 
 
-def read_note(line: RecordLine) -> Note:
+def read_note(line: RecordLine) -> Session:
     """Returns the note in a record. Raises Damaged."""
     try:
         record = clean(msgspec.json.decode(line.text))
-        note = msgspec.convert(record, Note)
+        note = msgspec.convert(record, Session)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
     if seen := note.surroundings:
         absent = dict.fromkeys(source for key, source in _SOURCES.items() if key not in record["surroundings"])
-        note.surroundings = msgspec.structs.replace(seen, unreadable=(*seen.unreadable, *absent))
+        seen = msgspec.structs.replace(seen, unreadable=(*seen.unreadable, *absent))
+        return msgspec.structs.replace(note, surroundings=seen)
     return note
 
 
