@@ -53,8 +53,8 @@ def test_of_namesakes_the_probes_own_is_meant(executable: Path) -> None:
 def test_the_code_of_a_function_is_all_of_it_and_no_more(executable: Path) -> None:
     code = instructions(executable, "main")
     function = next(one for one in functions(executable) if one.name == "main")
-    assert function.address == code[0].address
-    assert code[-1].address < function.address + function.size_bytes
+    assert function.value == code[0].address
+    assert code[-1].address < function.value + function.size_bytes
 
 
 def test_the_code_that_a_function_of_the_own_file_calls_is_read_too(executable: Path) -> None:

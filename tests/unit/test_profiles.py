@@ -20,7 +20,7 @@ from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, profile_verdict, side_by_side, source_of
 from tollmeter.store.request import KEPT, store_records, stored_records
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiling_visit import ProfiledVisit, ProfileRequest, profiled
+from tollmeter.targets.profiling_visit import ObservedVisit, ProfileRequest, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
 
 SOURCE = """
@@ -153,7 +153,7 @@ def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_m
 def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
     """What comes of a stream, as if an executable had printed it."""
     stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
-    monkeypatch.setattr(profiling, "profiled", lambda *_: ProfiledVisit(Ended(stream, 0, None), {}))
+    monkeypatch.setattr(profiling, "profiled", lambda *_: ObservedVisit(Ended(stream, 0, None)))
     probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")

@@ -28,7 +28,7 @@ from tollmeter.model import CacheModel, Distances, Failure, Modelled, Record
 from tollmeter.notices import Counting, notify
 from tollmeter.plan.points import Ground
 from tollmeter.store.request import store_records, stored_records
-from tollmeter.targets.profiling_visit import DISTANCES, MISSES, measure_distances, model_misses
+from tollmeter.targets.profiling_visit import DISTANCES, MISSES, loads_of, measure_distances, model_misses
 from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T", bound=Record)
@@ -102,9 +102,8 @@ def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
     except (Failure, OSError) as error:
         return _unmodelled(wanted, str(error))
     operations = last.iterations * (work.operations or 1.0)
-    return msgspec.structs.replace(
-        _unmodelled(wanted, None), misses=modelled.misses / operations, flushes=modelled.flushes / operations
-    )
+    _, misses, flushes = (int(number) / operations for number in modelled.written.split())
+    return msgspec.structs.replace(_unmodelled(wanted, None), misses=misses, flushes=flushes)
 
 
 def _unmodelled(wanted: ProfilePoint, reason: str | None) -> Modelled:
@@ -145,7 +144,8 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
         measured = measure_distances(point.target, wanted.command(), _LASTS_MS, _EMULATOR)
         last, work = read_profile(measured.ended)
         operations = last.iterations * (work.operations or 1.0)
-        loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in measured.loads)
+        seen = loads_of(measured.written)
+        loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in seen)
         result = msgspec.structs.replace(empty, loads=loads)
         stored.mkdir(parents=True, exist_ok=True)
         store_records(stored, Distances, [result])

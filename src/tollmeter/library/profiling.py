@@ -30,7 +30,7 @@ from tollmeter.plan.points import Ground, check_abis, resolve
 from tollmeter.protocol import Damaged, RecordLine, find_lines
 from tollmeter.store.request import store_records
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiling_visit import ProfileRequest, profiled
+from tollmeter.targets.profiling_visit import ProfileRequest, executions, profiled
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.symbols import KernelSymbols, Met, Symbols
 
@@ -122,7 +122,7 @@ def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
     records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
     hits = dict(hit for record in records for hit in record.hits)
     kernel_hits = dict(hit for record in records for hit in record.kernel_hits)
-    return Slice(last, work, visit.counted or hits, kernel_hits)
+    return Slice(last, work, executions(visit.written) or hits, kernel_hits)
 
 
 def read_profile(ended: Ended) -> tuple[Sampled, Work]:

@@ -55,40 +55,41 @@ class ProfileRequest(NamedTuple):
         return f"{self.ms},signal" if self.by_signal else str(self.ms)
 
 
-class ProfiledVisit(NamedTuple):
-    """A profiled visit. counted: executions by address, from an emulator."""
+class ObservedVisit(NamedTuple):
+    """A visit that is observed in place of sampled. written: by an emulator's plugin; empty without one."""
 
     ended: Ended
-    counted: dict[int, int]
+    written: str = ""
 
 
-def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> ProfiledVisit:
-    """Returns a profiled visit. emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError
-    if not started."""
+def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> ObservedVisit:
+    """Returns a profiled visit; a plugin writes executions by address, which `executions` reads. emulator:
+    build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
         child = Child([*native_command(command[0]), *command[1:]], environment)
-        return ProfiledVisit(_finished(child, limit_s), {})
+        return ObservedVisit(_finished(child, limit_s))
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler: only local and qemu-user have one", 6)
-    ended, output = beside_counter(
-        place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s
-    )
+    return beside_counter(place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s)
+
+
+def executions(written: str) -> dict[int, int]:
+    """Returns the executions by address that a profile's plugin wrote."""
     counted: Counter[int] = Counter()
-    for line in output.splitlines():  # a block that was translated twice has two lines
+    for line in written.splitlines():  # a block that was translated twice has two lines
         address, count = map(int, line.split())
         counted[address] += count
-    return ProfiledVisit(ended, counted)
+    return counted
 
 
 def beside_counter(
     place: str, command: Sequence[str], asked: str, *, plugin: str, output: str, limit_s: float
-) -> tuple[Ended, str]:
-    """Runs a visit under the counter and a plugin that observes while the counter's gate is open, and returns the
-    plugin's output. plugin: its path in build/emulator, and its arguments. output: the argument that names its file.
-    Raises Failure."""
+) -> ObservedVisit:
+    """Runs a visit under the counter and a plugin that observes while the counter's gate is open. plugin: its path in
+    build/emulator, and its arguments. output: the argument that names its file. Raises Failure."""
     program = emulator_here(place)
     held = scratch("toll-profile-")
     try:
@@ -98,7 +99,7 @@ def beside_counter(
         options = ["-plugin", f"{counter},counter={page}", "-plugin", f"{plugin},gate={page},{output}={written}"]
         options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={asked}"]
         ended = _finished(Child(leashed([*program, *options, *command])), limit_s)
-        return ended, written.read_text(encoding="ascii") if written.is_file() else ""
+        return ObservedVisit(ended, written.read_text(encoding="ascii") if written.is_file() else "")
     finally:
         held.close()
 
@@ -106,43 +107,31 @@ def beside_counter(
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
-class MeasuredDistances(NamedTuple):
-    """The stack distances of a visit. loads: by size in bytes, the number of timed loads that a prefetcher could
-    predict, and of the others."""
-
-    ended: Ended
-    loads: tuple[tuple[float, int, int], ...]
-
-
-class ModelledMisses(NamedTuple):
-    """The misses of the timed part: fetched lines, and flushes of the cache."""
-
-    ended: Ended
-    misses: int
-    flushes: int
-
-
-def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> MeasuredDistances:
-    """Returns the stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
+def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> ObservedVisit:
+    """Returns a visit whose plugin wrote the stack distances of its loads (emulator/distances.c). Raises Failure as
+    `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
-    ended, output = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
-    lines = (line.split() for line in output.splitlines())
-    return MeasuredDistances(
-        ended, tuple((LINE_BYTES * float(held), int(foreseen), int(others)) for held, foreseen, others in lines)
-    )
+    return _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
 
 
-def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
-    """Returns the misses of a cache model (emulator/misses.c). Raises Failure as `_observed`, and for empty output."""
+def loads_of(written: str) -> Iterator[tuple[float, int, int]]:
+    """Yields stack distances in bytes, each with the number of timed loads that a prefetcher could predict, and of the
+    others."""
+    for held, foreseen, others in (line.split() for line in written.splitlines()):
+        yield LINE_BYTES * float(held), int(foreseen), int(others)
+
+
+def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ObservedVisit:
+    """Returns a visit whose plugin wrote the accesses, misses and flushes of a cache model (emulator/misses.c). Raises
+    Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
-    ended, output = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
-    numbers = output.split()
-    if len(numbers) != 3:
+    visit = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
+    if len(visit.written.split()) != 3:
         raise Failure(f"the model of a cache under {target} printed nothing", 6)
-    return ModelledMisses(ended, int(numbers[1]), int(numbers[2]))
+    return visit
 
 
-def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> tuple[Ended, str]:
+def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> ObservedVisit:
     """Returns the result of `beside_counter`. Raises Failure (6) if the target reports no addresses."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":

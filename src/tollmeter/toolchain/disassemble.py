@@ -15,19 +15,10 @@ from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure
 from tollmeter.toolchain.elf_machines import elf_machine
-from tollmeter.toolchain.symbols import FILE, FUNCTION, symbols
+from tollmeter.toolchain.symbols import FUNCTION, Symbol, symbols
 
 _DATA, _CODE = "$d", ("$a", "$t", "$x")
 """Mapping symbols of ARM ABIs: the beginnings of constants, and of code, inside a function."""
-
-
-class Function(NamedTuple):
-    """The location of a function's code. source: the file it was compiled from, empty for a global function."""
-
-    name: str
-    source: str
-    address: int
-    size_bytes: int
 
 
 class Instruction(NamedTuple):
@@ -50,7 +41,7 @@ def machine_of(path: Path) -> str:
         return str(ELFFile(file)["e_machine"])
 
 
-def functions(path: Path) -> tuple[Function, ...]:
+def functions(path: Path) -> tuple[Symbol, ...]:
     """Returns every function in the symbol table that has code."""
     with path.open("rb") as file:
         return tuple(_functions(ELFFile(file)))
@@ -74,7 +65,7 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
 class CalledCode(NamedTuple):
     """A function and its instructions; names: of the functions that it calls, by address."""
 
-    function: Function
+    function: Symbol
     instructions: tuple[Instruction, ...]
     names: Mapping[int, str]
 
@@ -87,12 +78,12 @@ def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
         elf = ELFFile(file)
         every = tuple(_functions(elf))
         stem = path.name.partition(".")[2]
-        own = {function.address: function for function in every if Path(function.source).stem == stem}
+        own = {function.value: function for function in every if Path(function.source).stem == stem}
         first = [one for one in own.values() if one.name == name or f"{len(name)}{name}" in one.name]
         if len(first) != 1:
             raise Failure(f"{path.name} has {len(first)} functions {name} of its own file", 1)
-        named = {function.address: function.name for function in every}
-        found, left = dict[Function, tuple[Instruction, ...]](), first
+        named = {function.value: function.name for function in every}
+        found, left = dict[Symbol, tuple[Instruction, ...]](), first
         while left and len(found) < most:
             code = found[left[0]] = tuple(_decode(elf, left[0], 0))
             called = (own[to] for one in code for to in (one.called, one.target) if to in own)  # or jumps to, last
@@ -100,20 +91,15 @@ def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
         return tuple(CalledCode(function, code, named) for function, code in found.items())
 
 
-def _functions(elf: ELFFile) -> Iterator[Function]:
-    source = ""
-    for symbol in symbols(elf):
-        if symbol.kind == FILE:
-            source = symbol.name
-        elif symbol.kind == FUNCTION and symbol.size_bytes:
-            yield Function(symbol.name, source if symbol.is_local else "", symbol.value, symbol.size_bytes)
+def _functions(elf: ELFFile) -> Iterator[Symbol]:
+    return (symbol for symbol in symbols(elf) if symbol.kind == FUNCTION and symbol.size_bytes)
 
 
-def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instruction]:
+def _decode(elf: ELFFile, function: Symbol, after_ud2: int) -> Iterator[Instruction]:
     # The address of ARM's shorter code has its lowest bit set.
-    is_thumb = bool(function.address & 1) and elf["e_machine"] == "EM_ARM"
-    start = function.address - is_thumb
-    code, data = _code(elf, function._replace(address=start)), _data_in(elf, start, function.size_bytes)
+    is_thumb = bool(function.value & 1) and elf["e_machine"] == "EM_ARM"
+    start = function.value - is_thumb
+    code, data = _code(elf, function._replace(value=start)), _data_in(elf, start, function.size_bytes)
     decoder = _decoder(elf, is_thumb)
     at = 0
     while at < len(code):
@@ -163,10 +149,10 @@ def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
     return frozenset(at for (begin, kind), until in spans if kind == _DATA for at in range(begin, until))
 
 
-def _code(elf: ELFFile, function: Function) -> bytes:
+def _code(elf: ELFFile, function: Symbol) -> bytes:
     for section in elf.iter_sections():
         start = section["sh_addr"]
-        if section["sh_type"] == "SHT_PROGBITS" and start <= function.address < start + section["sh_size"]:
-            offset = function.address - start
+        if section["sh_type"] == "SHT_PROGBITS" and start <= function.value < start + section["sh_size"]:
+            offset = function.value - start
             return bytes(section.data()[offset : offset + function.size_bytes])
     raise Failure(f"{function.name} has no code in the file", 1)

@@ -28,7 +28,8 @@ _WIDE, _NARROW = "IBBHQQ", "IIIBBH"
 
 
 class Symbol(NamedTuple):
-    """A symbol. section: index of its section, UNDEFINED for none."""
+    """A symbol. section: index of its section, UNDEFINED for none. source: the file that a local symbol was compiled
+    from; empty for a global one."""
 
     name: str
     kind: int
@@ -36,6 +37,7 @@ class Symbol(NamedTuple):
     section: int
     value: int
     size_bytes: int
+    source: str = ""
 
 
 def symbols(elf: ELFFile) -> Iterator[Symbol]:
@@ -44,14 +46,16 @@ def symbols(elf: ELFFile) -> Iterator[Symbol]:
     if not isinstance(table, SymbolTableSection):
         return
     names = table.stringtable.data()
-    order = "<" if elf.little_endian else ">"
+    order, source = "<" if elf.little_endian else ">", ""
     for fields in struct.iter_unpack(order + (_WIDE if elf.elfclass == 64 else _NARROW), table.data()):
         if elf.elfclass == 64:
             at, info, _, section, value, size = fields
         else:
             at, value, size, info, _, section = fields
         name = names[at : names.index(b"\0", at)].decode(errors="replace")
-        yield Symbol(name, info & 15, info >> 4 == 0, section, value, size)
+        kind, is_local = info & 15, info >> 4 == 0
+        source = name if kind == FILE else source
+        yield Symbol(name, kind, is_local, section, value, size, source if is_local else "")
 
 
 UNKNOWN = "(no symbol)"
