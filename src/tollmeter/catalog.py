@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -135,23 +135,19 @@ def indexed(root: Path) -> dict[str, Probe]:
     return {probe.probe: probe for probe in probes}
 
 
-class BuiltProbes(NamedTuple):
-    """The results of earlier builds. abis: the ABIs for which a probe is built, by its name. left_out: why a probe was
-    left out of a build, by its name."""
-
-    abis: dict[str, list[str]]
-    left_out: dict[str, str]
-
-
-def built_probes(build: Path) -> BuiltProbes:
-    """Returns the probes of earlier builds, without their descriptions."""
-    built = BuiltProbes({}, {})
+def abis_of_built(build: Path) -> dict[str, list[str]]:
+    """Returns the ABIs for which earlier builds made each probe, by its name."""
+    abis: dict[str, list[str]] = {}
     for manifest in sorted(build.glob("*/manifest.json")):
         for name in _read(manifest):
-            built.abis.setdefault(name, []).append(manifest.parent.name)
-        for name, why in _left_out(manifest).items():
-            built.left_out[name] = f"left out: {why}"
-    return built
+            abis.setdefault(name, []).append(manifest.parent.name)
+    return abis
+
+
+def left_out_of_builds(build: Path) -> dict[str, str]:
+    """Returns why earlier builds left probes out, by their names."""
+    left_out = (_left_out(manifest) for manifest in sorted(build.glob("*/manifest.json")))
+    return {name: f"left out: {why}" for several in left_out for name, why in several.items()}
 
 
 def _left_out(manifest: Path) -> dict[str, str]:

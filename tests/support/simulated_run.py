@@ -70,7 +70,8 @@ class Rig:
         fresh = not self.folder.exists()
         opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
         paths = {key: executable.path for key, executable in catalog().executables.items()}
-        with opened as journal, Stopping([self]) as self.stopping:
+        with opened as journal, Stopping() as self.stopping:
+            self.stopping.reach(self.interrupt)
             targets = {"local": self} | {point.target: self for point in plan.points()}
             stage = Stage(
                 targets, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool,

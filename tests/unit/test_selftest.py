@@ -6,12 +6,15 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from support import example_runs
+from support.builders import row
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
-from tollmeter.library.lies import IN_PROBES, Caught, refused
+from tollmeter.library.lies import IN_PROBES
+from tollmeter.model import Row, Status
 
 
 @pytest.mark.parametrize(("withheld", "caught"), [(("machine.other_programs_work",), True), ((), False)])
@@ -30,17 +33,18 @@ def test_contention_is_detected_in_a_run_too_short_for_a_finding(
 def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
     lie = next(one for one in IN_PROBES if one.name == "wrong answer")
 
-    def outcome(sentence: str | None, *, measured: bool = True) -> str:
-        return selftest.judged(lie._replace(found=lambda *_: Caught(sentence, measured)), example_runs.small()).outcome
+    def outcome(*rows: Row) -> str:
+        return selftest.judged(lie, example_runs.with_index(example_runs.small(), rows=rows)).outcome
 
-    assert outcome("wrong answer: the loop stopped before its counter was zero") == selftest.CAUGHT
-    assert outcome("failed: exit status 1") == selftest.OTHERWISE
-    assert outcome(None) == selftest.PASSED
-    assert outcome("infrastructure: too many open files", measured=False) == selftest.NOT_MEASURED
+    def without_number(status: Status, reason: str) -> Row:
+        return msgspec.structs.replace(row(None, of=lie.probe, status=status), reason=reason)
 
-
-def test_a_probe_that_no_visit_measured_is_no_lie_that_passed() -> None:
-    assert not refused(example_runs.small(), "kernel.of_which_there_is_no_row").measured
+    said = "the loop stopped before its counter was zero"
+    assert outcome(without_number("wrong_answer", said)) == selftest.CAUGHT
+    assert outcome(without_number("failed", "exit status 1")) == selftest.OTHERWISE
+    assert outcome(row(1.0, of=lie.probe)) == selftest.PASSED
+    assert outcome(without_number("infrastructure", "too many open files")) == selftest.NOT_MEASURED
+    assert outcome(row(1.0, of="another.probe")) == selftest.NOT_MEASURED
 
 
 def test_every_lie_expects_a_reason_and_has_a_name_of_its_own() -> None:

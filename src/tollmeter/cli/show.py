@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.catalog import built_probes, check_known
+from tollmeter.catalog import abis_of_built, check_known, left_out_of_builds
 from tollmeter.cli import completing
 from tollmeter.cli.printing import (
     TableColumns,
@@ -371,16 +371,16 @@ def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
 
 def _probes(described: Mapping[str, Probe | None]) -> TableColumns:
     """Returns the table of probes from the index and from earlier builds, without building."""
-    standing = built_probes(places.ROOT / "build")
+    abis, left_out = abis_of_built(places.ROOT / "build"), left_out_of_builds(places.ROOT / "build")
     rows = []
     for name, probe in described.items():
         if probe is None:
-            question = standing.left_out.get(name, f"not described yet: `{typed('run', name)}` builds it")
+            question = left_out.get(name, f"not described yet: `{typed('run', name)}` builds it")
             rows.append((name, question, "", "", ""))
             continue
-        question = standing.left_out.get(name, probe.question)
+        question = left_out.get(name, probe.question)
         parameters, metrics = (" ".join(one.name for one in several) for several in (probe.parameters, probe.metrics))
-        rows.append((name, question, parameters, metrics, " ".join(standing.abis.get(name, ()))))
+        rows.append((name, question, parameters, metrics, " ".join(abis.get(name, ()))))
     return TableColumns(PROBE, rows, narrow=2)
 
 

@@ -7,21 +7,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from tollmeter.model import Failure
 
 _INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Interruptible(Protocol):
-    """An object that a signal interrupts, such as a target."""
-
-    def interrupt(self) -> None:
-        """Ends the operation in progress. Safe inside a signal handler."""
 
 
 class Stopping:
@@ -32,20 +25,20 @@ class Stopping:
     thread prints the message. Python delivers signals to the main thread only: in another thread the context has no
     effect. A Failure after the first signal keeps its sentence, and has the exit code of an interrupted command."""
 
-    def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, answer: Callable[[], object] = lambda: None) -> None:
         """Creates the context. answer: called once, at the first signal."""
         self.asked = False
         self.signal: int | None = None
-        self._targets = tuple(targets)
+        self._interrupts: tuple[Callable[[], object], ...] = ()
         self._answer = answer
         self._before: dict[int, Any] = {}
         self._woken = threading.Event()
         self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
 
-    def reach(self, targets: Iterable[Interruptible]) -> None:
-        """Sets the targets whose visits a signal interrupts; interrupts them immediately if a signal has already
-        arrived."""
-        self._targets = tuple(targets)
+    def reach(self, *interrupts: Callable[[], object]) -> None:
+        """Sets the functions by which a signal ends the operations in progress, each safe inside a signal handler;
+        calls them immediately if a signal has already arrived."""
+        self._interrupts = interrupts
         if self.asked:
             self._interrupt()
 
@@ -80,5 +73,5 @@ class Stopping:
         self._woken.set()
 
     def _interrupt(self) -> None:
-        for target in self._targets:
-            target.interrupt()
+        for interrupt in self._interrupts:
+            interrupt()

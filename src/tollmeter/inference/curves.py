@@ -182,9 +182,9 @@ def monotone(points: NoisyCurve) -> Array:
 def segments(points: NoisyCurve) -> tuple[int, ...]:
     """Returns the index at which each plateau of the monotone fit begins: least squares on log latency, with the number
     of plateaus that BIC selects."""
-    cuts = best_cuts(piece_costs(np.log(monotone(points)), 1 / points.noise**2), MOST_SEGMENTS)
-    best = min(cuts, key=lambda cut: bic(cut.squares, len(points.sizes), 2 * len(cut.starts) + 1))
-    return (0, *best.starts)
+    cost = piece_costs(np.log(monotone(points)), 1 / points.noise**2)
+    cuts = best_cuts(cost, MOST_SEGMENTS)
+    return (0, *min(cuts, key=lambda cut: bic(squares_of(cost, cut), len(points.sizes), 2 * len(cut) + 1)))
 
 
 def bic(squares: float, count: int, parameters: int) -> float:
@@ -222,10 +222,10 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
 
     cost = piece_costs(level, weight)
     cuts = best_cuts(cost, most + 1)
-    scale = max(min(cut.squares for cut in cuts) / max(len(level) - 2 * len(cuts), 1), 1.0)
-    rising = [cut for cut in cuts if all(before < after for before, after in pairwise(means(cut.starts)))]
-    best = min(rising, key=lambda cut: cut.squares / scale + 2 * len(cut.starts) * log(max(len(level), 2)))
-    ends, levels, rises = [0, *best.starts, len(level)], means(best.starts), []
+    scale = max(min(squares_of(cost, cut) for cut in cuts) / max(len(level) - 2 * len(cuts), 1), 1.0)
+    rising = [cut for cut in cuts if all(before < after for before, after in pairwise(means(cut)))]
+    best = min(rising, key=lambda cut: squares_of(cost, cut) / scale + 2 * len(cut) * log(max(len(level), 2)))
+    ends, levels, rises = [0, *best, len(level)], means(best), []
     for first, at, end, before, after in zip(ends, ends[1:], ends[2:], levels, levels[1:], strict=False):
         places = range(first + 1, end)
         squares = np.array([cost[first, place - 1] + cost[place, end - 1] for place in places])
@@ -233,14 +233,6 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
         low, high = places[int(likely[0])], places[int(likely[-1])]
         rises.append(Jump(at=at, low=low, high=high, before=before, after=after))
     return tuple(rises)
-
-
-class Pieces(Record, frozen=True):
-    """A partition of a series. squares: sum of squared residuals about the pieces' means. starts: index at which each
-    piece but the first begins."""
-
-    squares: float
-    starts: tuple[int, ...]
 
 
 def piece_costs(values: Array, weights: Array) -> Array:
@@ -252,13 +244,18 @@ def piece_costs(values: Array, weights: Array) -> Array:
     return np.asarray(np.where(np.tri(len(values), k=-1, dtype=bool), inf, cost))
 
 
-def best_cuts(cost: Array, most: int) -> list[Pieces]:
-    """Returns the best cut into one piece, two, and so on up to `most` or the number of values: exactly, by dynamic
-    programming over all positions of the cuts (Bellman and Roth 1969). The caller chooses the number of pieces,
-    since it knows the penalty of a cut."""
+def squares_of(cost: Array, starts: Sequence[int]) -> float:
+    """Returns the weighted squares of all pieces about their means. starts: as in `best_cuts`."""
+    return sum(float(cost[start, end - 1]) for start, end in pairwise([0, *starts, len(cost)]))
+
+
+def best_cuts(cost: Array, most: int) -> list[Sequence[int]]:
+    """Returns the best cut into one piece, two, and so on up to `most` or the number of values, each as the indices at
+    which its pieces but the first begin: exactly, by dynamic programming over all positions of the cuts (Bellman and
+    Roth 1969). The caller chooses the number of pieces, since it knows the penalty of a cut."""
     best = cost[0]
     back: list[Array] = []
-    cuts = [Pieces(squares=float(best[-1]), starts=())]
+    cuts: list[Sequence[int]] = [()]
     for _ in range(1, min(most, len(cost))):
         through = best[:-1, None] + cost[1:, :]
         back.append(np.argmin(through, axis=0) + 1)
@@ -267,5 +264,5 @@ def best_cuts(cost: Array, most: int) -> list[Pieces]:
         for choice in reversed(back):
             end = int(choice[end - 1])
             starts.append(end)
-        cuts.append(Pieces(squares=float(best[-1]), starts=tuple(reversed(starts))))
+        cuts.append(starts[::-1])
     return cuts

@@ -73,14 +73,6 @@ NEAR = 3
 """Points on each side of a rise whose median is the level there."""
 
 
-class Rise(NamedTuple):
-    """A rise of the cost. ends: the jump at which the structure that causes it ends. height: logarithm of the cost
-    ratio."""
-
-    ends: Jump
-    height: float
-
-
 CURVES = (
     SweptCurve(
         "jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart", fills_alike=True
@@ -124,8 +116,8 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
     rises = _rises(points, curve) if len(points) >= LEAST_POINTS else []
-    chosen = [*rises[:1], *sorted(rises[1:], key=lambda rise: rise.height)[-1:]]
-    ends = [rise.ends for rise in chosen[: len(curve.structures)]]
+    highest = sorted(rises[1:], key=lambda rise: rise.after - rise.before)[-1:]
+    ends = [*rises[:1], *highest][: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_POINTS:
             held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
@@ -139,8 +131,9 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
         yield of_number(name, "held", held, curve.unit, parameters=parameters)
 
 
-def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
-    """Returns the rises that are as high as the step between two levels, in the order of the axis."""
+def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Jump]:
+    """Returns the rises that are as high as the step between two levels, in the order of the axis: where the
+    structure ends that causes each, and the levels around it."""
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
     errors = [_error(row, curve.least) for row in points]
     groups: list[list[Jump]] = []
@@ -153,12 +146,11 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Rise]:
     ends = [*(group[0].at for group in groups[1:]), len(points)]
     rises = []
     for group, begin, end in zip(groups, begins, ends, strict=False):
-        height = median(levels[max(end - NEAR, group[0].at) : end]) - median(
-            levels[max(group[0].at - NEAR, 0) : group[0].at]
-        )
-        ends_at = group[0] if curve.fills_alike else _middle_of(group, levels[:end], errors, begin)
-        rises.append(Rise(ends_at, height))
-    return [rise for rise in rises if rise.height >= log(APART)]
+        before = median(levels[max(group[0].at - NEAR, 0) : group[0].at])
+        after = median(levels[max(end - NEAR, group[0].at) : end])
+        rise = group[0] if curve.fills_alike else _middle_of(group, levels[:end], errors, begin)
+        rises.append(msgspec.structs.replace(rise, before=before, after=after))
+    return [rise for rise in rises if rise.after - rise.before >= log(APART)]
 
 
 def _is_near(points: Sequence[Row], last: int, at: int, axis: str) -> bool:

@@ -12,7 +12,7 @@ import lzma
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -64,14 +64,6 @@ class Bundled(NamedTuple):
     content: bytes
     is_script: bool
     probes: dict[str, int]
-
-
-class _Section(NamedTuple):
-    """Packed files of one ABI, or of all ABIs. machines: as `uname -m` names them."""
-
-    name: str
-    packed: bytes
-    machines: tuple[str, ...]
 
 
 def bundled(asked: BundleRequest, out: Path) -> Bundled:
@@ -176,18 +168,20 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
         unpacked = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
         packed = tar_of({f"{top}/{name}": content for name, content in unpacked.items()})
         return xz_of(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
-    sections = [_Section(_COMMON, xz_of(tar_of(files), preset), (_EVERY,))]
-    for abi, (several, machines) in folders.items():
+    sections = {_COMMON: xz_of(tar_of(files), preset)}
+    for abi, (several, _) in folders.items():
         packed = tar_of({f"{abi}/{name}": content for name, content in several.items()})
-        sections.append(_Section(abi, xz_of(packed, preset), machines))
-    return _script(script, sections) + b"".join(section.packed for section in sections)
+        sections[abi] = xz_of(packed, preset)
+    machines = {_COMMON: _EVERY} | {abi: ",".join(names) for abi, (_, names) in folders.items()}
+    return _script(script, sections, machines) + b"".join(sections.values())
 
 
-def _script(template: str, sections: Sequence[_Section]) -> bytes:
+def _script(template: str, sections: Mapping[str, bytes], machines: Mapping[str, str]) -> bytes:
+    """Returns the script with the table of its sections. sections: packed files of an ABI, or of all. machines: of each
+    section, as `uname -m` names them."""
     lines, offset = [], 0
-    for name, packed, machines in sections:
-        digest = hashlib.sha256(packed).hexdigest()
-        lines.append(f"{name} {offset} {len(packed)} {digest} {','.join(machines)}")
+    for name, packed in sections.items():
+        lines.append(f"{name} {offset} {len(packed)} {hashlib.sha256(packed).hexdigest()} {machines[name]}")
         offset += len(packed)
     filled = template.replace("@SECTIONS@", "\n".join(lines)).replace("@UNPACK@", "xz")
     # The script's own length is part of it: its digits are padded with blanks to the length of their mark.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tollmeter.catalog import built_probes
+from tollmeter.catalog import abis_of_built
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.evidence import missing_evidence, reasons
 from tollmeter.experiment.taken import Taken
@@ -69,7 +69,7 @@ def _code(
     source: ProbeSource, probe: str, abi: str | None, build: Build | None
 ) -> tuple[tuple[CrossingCode, ...], str | None]:
     """Returns the compiled body, and the reason why there is none, or why it may not be the measured code."""
-    built = built_probes(places.ROOT / "build").abis.get(probe, [])
+    built = abis_of_built(places.ROOT / "build").get(probe, [])
     body = source.named("body")
     own = platform.machine()
     of_abi = abi or (own if own in built else next(iter(built), None))

@@ -20,18 +20,10 @@ _LEAST_STEPS = 250
 _UNMEASURED = ("infrastructure", "interrupted", "timeout", "unsupported")
 
 
-class Caught(NamedTuple):
-    """Whether a run detected a fault. by: the sentence that refuses it; measured: whether the probe was measured at
-    all."""
-
-    by: str | None
-    measured: bool = True
-
-
 class Lie(NamedTuple):
     """A planted fault. name: as printed; the copy of the probe has _ for blanks. planted: description. of: file of the
     real probe, FAMILY/NAME.c. changes: words of the file and their replacements. expects: pattern of the sentence
-    that must detect it. found: searches this sentence in a run that measured it."""
+    that must detect it. found: searches this sentence in a run that measured it; None if it has none."""
 
     name: str
     planted: str
@@ -39,14 +31,19 @@ class Lie(NamedTuple):
     changes: tuple[tuple[str, str], ...]
     expects: str
     parameters: dict[str, Value] = {}
-    found: Callable[[Results, str], Caught] | None = None
+    found: Callable[[Results, str], str | None] | None = None
 
     @property
     def probe(self) -> str:
         return f"{self.of.partition('/')[0]}.{self.name.replace(' ', '_')}"
 
-    def seen(self, results: Results) -> Caught:
+    def seen(self, results: Results) -> str | None:
+        """Returns the sentence by which a run detects the fault."""
         return (self.found or refused)(results, self.probe)
+
+    def is_measured(self, results: Results) -> bool:
+        """Returns whether the probe was measured at all: a row that states why it was not is no detection."""
+        return any(row.status not in _UNMEASURED for row in results.index.rows if row.probe == self.probe)
 
     def is_expected(self, sentence: str) -> bool:
         return re.search(self.expects, sentence) is not None
@@ -71,28 +68,24 @@ HONEST: dict[str, dict[str, Value]] = {
 """Unmodified probes that are measured with the faults: a test that rejects everything detects nothing."""
 
 
-def refused(results: Results, probe: str) -> Caught:
-    """Returns the detection if all rows of the probe lack a number. Rows that state why nothing was measured do not
-    count."""
+def refused(results: Results, probe: str) -> str | None:
+    """Returns why the probe has no number; None if a row has one."""
     rows = [row for row in results.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
-        return Caught(None)
+        return None
     reasons = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]
-    measured = any(row.status not in _UNMEASURED for row in rows if row.status != "ok")
-    return Caught(reasons[0] if reasons else "no visit of it was made", measured)
+    return reasons[0] if reasons else "no visit of it was made"
 
 
-def stretched(results: Results, probe: str) -> Caught:
-    """Returns the detection of a stretched clock, unless its steps were measured and every batch is long enough for
-    them."""
+def stretched(results: Results, probe: str) -> str | None:
+    """Returns how a stretched clock was detected: its steps were measured, and every batch is long enough for them; or
+    why the probe has no number."""
     visits = [visit for visit in results.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
         return refused(results, probe)
-    return Caught(
-        f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
-    )
+    return f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
 
 
 def finding_named(results: Results, name: str) -> str | None:

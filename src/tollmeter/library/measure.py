@@ -120,7 +120,7 @@ def resumed(
     with Journal.resume(half.folder) as journal:
         places.set_last_run(journal.folder)
         # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
-        journal.note(half.session._replace(status="interrupted", reason="the run was resumed"))
+        journal.note(msgspec.structs.replace(half.session, status="interrupted", reason="the run was resumed"))
         work = _Work(
             half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
             half.session.seconds,
@@ -175,7 +175,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
         pinned_to(work.plan.host_cpu, notify),
         realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
-        eyes.stopping.reach(dict.fromkeys(targets.values()))
+        eyes.stopping.reach(*(target.interrupt for target in dict.fromkeys(targets.values())))
         with eyes.observing(work.plan, work.machine) as observer:
             local = targets[LOCAL]
             pool = local.pool if isinstance(local, Local) else None
@@ -185,7 +185,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
                 reviews_beside=has_own_cpu,
             )  # fmt: skip
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
-        eyes.stopping.reach(())
+        eyes.stopping.reach()
     return session
 
 

@@ -85,12 +85,11 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
 
 def judged(lie: Lie, results: Results) -> CaughtPlant:
     """Returns the result of a fault. results: of a run that measured it."""
-    caught = lie.seen(results)
-    if not caught.measured:
-        return CaughtPlant(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
-    if caught.by is None:
+    by = lie.seen(results)
+    if by is None:
         return CaughtPlant(lie.name, lie.planted, PASSED, "nothing")
-    return CaughtPlant(lie.name, lie.planted, CAUGHT if lie.is_expected(caught.by) else OTHERWISE, caught.by)
+    outcome = CAUGHT if lie.is_expected(by) else OTHERWISE
+    return CaughtPlant(lie.name, lie.planted, outcome if lie.is_measured(results) else NOT_MEASURED, by)
 
 
 # ---- planting -------------------------------------------------------------------------------------------------------

@@ -160,11 +160,11 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
             ) as process,
             no_collections(),
         ):
-            stopping.reach([process])
-            open_.callback(stopping.reach, ())
+            stopping.reach(process.interrupt)
+            open_.callback(stopping.reach)
             done = _Timing(jobs, options, process, journal, base, stopping=stopping).to_the_end(report)
         # Now that the timer has ended, what its commands took is this process's own.
-        journal.note(done.session._replace(surroundings=watch.seen()))
+        journal.note(msgspec.structs.replace(done.session, surroundings=watch.seen()))
         return done
 
 
