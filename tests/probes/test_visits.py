@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from probes.visiting import executable
+from probes.visiting import executable, visit
 from support.waiting import LONG_S
 
 LINE = "--samples=1 --sample-ns=1000"
@@ -24,3 +25,16 @@ def test_each_line_of_a_file_is_read_once(own_abi_name: str, tmp_path: Path, how
         probe = executable(own_abi_name, "kernel.process_create")
         done = subprocess.run([probe, how], stdin=file, capture_output=True, check=True, timeout=LONG_S)
     assert done.stdout.count(b'{"k":"visit"') == lines
+
+
+def test_each_abi_reads_the_width_that_the_cpus_own_abi_reads(abi: str, own_abi_name: str) -> None:
+    """A width loop of fewer chains than the core has units reads full width beside a busy sibling. Both executables run
+    in turns, until each has met an uncontended core."""
+    widest = {abi: 0.0, own_abi_name: 0.0}
+    for _ in range(20):
+        for name in widest:
+            seen = [sample.witness for sample in visit(name, "kernel.loop", samples=9).samples]
+            widest[name] = max(widest[name], median((one.width_hz or 0) / (one.control_hz or 1) for one in seen))
+        if widest[abi] > 0.9 * widest[own_abi_name]:
+            return
+    raise AssertionError(widest)
