@@ -50,12 +50,14 @@ def opened(name: str) -> Guest:
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, str]]:
-    """A board, and a program for it that traps as it is told."""
-    target = opened(BOARD)
-    try:
-        yield target, _trapping(tmp_path_factory.mktemp("bare"))
-    finally:
-        target.close()
+    """A board with little memory, which a program fills in a second, and a program for it that traps as it is told."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setitem(boards.BOARDS, BOARD, BOARDS[BOARD]._replace(words=(*BOARDS[BOARD].words, "-m", "128")))
+        target = opened(BOARD)
+        try:
+            yield target, _trapping(tmp_path_factory.mktemp("bare"))
+        finally:
+            target.close()
 
 
 def last_words(target: Guest) -> str:
