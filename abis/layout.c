@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How an ABI lays out its types: compiled for each ABI, never linked nor run, and read back from the object file. So
- * even an ABI that no machine here can run tells its sizes, and tells them by its own compiler.
+ * the sizes of an ABI that no machine here can run are known too, from its own compiler.
  *
- * Section .toll.layout: facts of 64 bytes, a name and a number in the ABI's own byte order.
- * Section .toll.bytes: facts of 64 bytes, a name and what one known value looks like in memory.
- * Section .toll.double: 1.0 as the assembler writes it. The assembler still knows the order of words that the old ARM
- * floating-point accelerator used; today's compilers have forgotten it.
+ * Section .toll.layout: facts of 64 bytes, a name and a number in the ABI's own byte order. Section .toll.bytes: facts
+ * of 64 bytes, a name and what one known value looks like in memory. Section .toll.double: 1.0 as the assembler writes
+ * it. The assembler still supports the word order of the old ARM floating-point accelerator; today's compilers do not.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -92,8 +91,8 @@ struct event {
 };
 enum small { SMALL_ONE };
 
-/* _Alignof is what the ABI demands, also within a structure; gcc's __alignof__ is what the compiler would rather have, and
- * on ia32 says 8 of a double that lies at multiples of 4. */
+/* _Alignof is the alignment that the ABI requires, also inside a structure. gcc's __alignof__ is the alignment that
+ * the compiler prefers: on ia32 it is 8 for a double that is at multiples of 4. */
 #define SIZED(label, type)                \
   {"size of " label, sizeof(type)}, {     \
     "alignment of " label, _Alignof(type) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One set-associative cache: which lines it holds, which of them are dirty, and which one leaves.
+ * A model of one set-associative cache: the lines in it, which of them are dirty, and which one is evicted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ bool cache_remove(struct cache *cache, uint32_t line) {
   return dirty;
 }
 
-/* A line of another program: a number that none of ours has, in a set as likely as any other. */
+/* A line of another program: a line number that the modelled program does not use, in a random set. */
 void cache_insert_foreign(struct cache *cache, uint32_t *victim, bool *dirty) {
   uint32_t line = (uint32_t)(UINT64_C(0x80000000) + toll_random_below(&cache->random, UINT64_C(0x7fffffff)));
   *dirty = cache_insert(cache, line, false, victim);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A set-associative cache: which lines it holds, which of them are dirty, and which one leaves. Of the column that is
- * modelled (misses.c), and of the machines that the tests model.
+ * A model of a set-associative cache: the lines in it, which of them are dirty, and which one is evicted. Used by
+ * misses.c, and by tests that model machines.
  */
 #ifndef TOLL_CACHE_H
 #define TOLL_CACHE_H
@@ -27,13 +27,14 @@ struct cache {
 
 bool cache_make(struct cache *cache, uint64_t sets, uint32_t ways, uint32_t replacement, uint64_t seed);
 void cache_drop(struct cache *cache);
-/* Whether the line is there; it is then the most recent one. */
+/* Returns whether the line is in the cache, and makes it the most recent one. */
 bool cache_touch(struct cache *cache, uint32_t line);
-/* Marks a line that is there. */
+/* Marks a line in the cache as dirty. */
 void cache_dirty(struct cache *cache, uint32_t line);
-/* Puts a line in that is not there. True where a dirty line had to leave; *victim is what left, LINE_NONE if nothing. */
+/* Inserts a line. Returns whether a dirty line was evicted; *victim is the evicted line, LINE_NONE if there was
+ * none. */
 bool cache_insert(struct cache *cache, uint32_t line, bool dirty, uint32_t *victim);
-/* Takes out a line, if it is there. True where it was dirty. */
+/* Removes a line, if it is in the cache. Returns whether it was dirty. */
 bool cache_remove(struct cache *cache, uint32_t line);
 void cache_insert_foreign(struct cache *cache, uint32_t *victim, bool *dirty);
 

@@ -3,8 +3,8 @@
  * Counts the instructions that an emulated program executes, into a page that the program reads (probes/runtime/clock_kind.c).
  * Loaded into a dynamic qemu-ARCH:  -plugin build/emulator/count.so,counter=PATH
  *
- * Each translated instruction gets an addition of its own, in front of it: a block that is left half way by a trap has
- * then counted what was executed, which one addition for a whole block would not. A load of the counter sees itself.
+ * Each translated instruction has its own addition before it, so that a block that a trap ends early counts only what
+ * was executed. A load of the counter includes itself.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void count_block(uint64_t id, struct qemu_plugin_tb *block) {
                                                1);
 }
 
-/* The page of the file, which holds one already: an emulated program may use larger pages than this machine. */
+/* The mapping of the file, which is one page of the emulated program: its pages may be larger than this machine's. */
 static uint64_t *map_page(const char *path) {
   int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far apart an emulated program's loads of the same line lie (reuse.h), which its addresses tell and no time does.
- * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
+ * Stack distances of an emulated program's loads of the same line (reuse.h), from their addresses. Loaded into a
+ * dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
  *   -plugin build/emulator/distances.so,gate=PATH,report=PATH,one_in=2
  *
- * All accesses are seen, and loads while the gate is open are counted. At the end it writes a line `SIZE FORESEEN OTHERS` for
- * each size in lines that there were loads of.
+ * All accesses are observed, and loads while the gate is open are counted. At the end it writes a line `SIZE FORESEEN
+ * OTHERS` for each size in lines that has loads.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void on_memory(unsigned cpu, uint32_t about, uint64_t address, void *habi
   }
 }
 
-/* Each translated instruction has a habit of its own, for as long as the program runs. */
+/* The stride state of one instruction, allocated when it is translated and kept until the program ends. */
 static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
   const size_t count = qemu_plugin_tb_n_insns(block);
   struct habit *habits = calloc(count, sizeof *habits);

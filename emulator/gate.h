@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plugin that stands beside count.so receives: gate=PATH, the counter's page, in which the program says whether what
- * it does now is to be counted; and where to write what was seen.
+ * The arguments of a plugin that is loaded beside count.so: gate=PATH, the counter's page, in which the program sets
+ * whether the plugin counts at the moment; and the path of the plugin's output.
  */
 #ifndef TOLL_GATE_H
 #define TOLL_GATE_H
@@ -19,7 +19,7 @@ struct gate {
   FILE *report;
 };
 
-/* What follows a key among the plugin's words; empty where it is missing. */
+/* The value of a key among the plugin's arguments; empty if it is missing. */
 static inline const char *gate_word(const char *key, int count, char **words) {
   const size_t bytes = strlen(key);
   for (int i = 0; i < count; i++)
@@ -27,7 +27,7 @@ static inline const char *gate_word(const char *key, int count, char **words) {
   return "";
 }
 
-/* key: the key of the path to write to. False where one of the two cannot be had. */
+/* key: the key of the output path. False if either file cannot be opened. */
 static inline bool gate_find(struct gate *gate, const char *key, int count, char **words) {
   enum { PAGE_BYTES = 24 };
   const int file = open(gate_word("gate=", count, words), O_RDONLY | O_CLOEXEC);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The only program of a guest besides the probes: process 1. It reads command lines from the wire, runs each, and says
- * how it ended; what the program prints goes to the wire as it comes.
+ * The only program of a guest besides the probes: process 1. It reads command lines from the wire, runs each program,
+ * and reports its exit status; the program's output goes to the wire as it is printed.
  *
  *   host: PROGRAM WORDS...           host: interrupt           host: halt
  *   guest: ...output..., then "guest ended STATUS" on a line of its own (as wait(2) encodes it), or "guest cannot ERRNO"
  *   guest, once: "guest ready"
  *
  * The wire is a serial line of its own, named by `wire=` on the kernel's command line, which process 1 finds in its
- * environment: the console belongs to the kernel. It is raw, and the host needs no driver for it. What stands for time
- * comes the same way, as TOLL_CLOCK (probes/runtime/clock_kind.c), and goes on to the probes.
+ * environment: the console belongs to the kernel. It is raw, and the host needs no driver for it. The replacement of
+ * the clock comes in the same way, as TOLL_CLOCK (probes/runtime/clock_kind.c), and is passed on to the probes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static void open_wire(void) {
   for (int standard = 0; standard <= 2; standard++) dup2(wire, standard);
 }
 
-/* A whole line of the wire without its end, or NULL where there is none yet. */
+/* Returns a complete line of the wire without its newline; NULL if there is none yet. */
 static char *take_line(void) {
   static char line[LONGEST_LINE];
   char *end = memchr(input.text, '\n', input.used);
@@ -99,7 +99,7 @@ static pid_t start(char *line, const sigset_t *unblocked) {
   _exit(127);
 }
 
-/* Child signals only wake the wait below. */
+/* SIGCHLD only interrupts the wait below. */
 static void wake(int signal_number) {
   (void)signal_number;
 }
@@ -115,7 +115,7 @@ static bool has_ended(pid_t program, int *status) {
   return ended;
 }
 
-/* Waits for the program, and passes on what the host says meanwhile. A companion left behind is ended with it. */
+/* Waits for the program, and handles the host's messages meanwhile. Remaining companions are ended with it. */
 static int attend(pid_t program) {
   struct pollfd wire = {.fd = STDIN_FILENO, .events = POLLIN};
   sigset_t none;

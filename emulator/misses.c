@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a data cache would have missed of an emulated program's own loads and stores, by a model: no emulator has a cache.
+ * Models the misses of a data cache for an emulated program's own loads and stores, since emulators have no caches.
  * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
  *   -plugin build/emulator/misses.so,gate=PATH,report=PATH,bytes=16384,line=32,ways=64
  *
- * A load brings the line that it misses, and a store does not; any line of a full set may be the one that leaves. A system
- * call empties the cache, since the kernel is thought to: the return from a handler of a trap is one. The model sees all
- * accesses and counts those while the gate is open. It writes `ACCESSES MISSES FLUSHES` at the end.
+ * A load that misses inserts its line, and a store does not; a random line of a full set is evicted. A system call
+ * empties the cache, as a model of the kernel's accesses. The return from a trap handler is a system call. The model
+ * sees all accesses and counts those while the gate is open. It writes `ACCESSES MISSES FLUSHES` at the end.
  */
 #include <inttypes.h>
 #include <stdio.h>

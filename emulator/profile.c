@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps how often each instruction of an emulated program is executed while the program's gate is open, and writes it at
- * the end, `ADDRESS COUNT` a line. Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
+ * Counts the executions of each instruction of an emulated program while the program's gate is open, and writes lines
+ * `ADDRESS COUNT` at the end. Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
  *   -plugin build/emulator/profile.so,gate=PATH,hits=PATH
  *
- * An emulator's own time is no measure of where its program spends time, so that nothing is sampled: a share of this
- * profile is one of instructions, exactly, and the same each time.
+ * An emulator's time does not show where its program spends time, so nothing is sampled: a share in this profile is an
+ * exact and repeatable share of instructions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "gate.h"
 #include "plugin.h"
 
-/* One of these for each instruction of each block that was ever translated: the same address may stand in several. */
+/* A count for each instruction of each translated block: several blocks may contain the same address. */
 struct place {
   uint64_t address, count;
   struct place *next;

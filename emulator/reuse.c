@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads by their stack distance, and by whether a prefetcher would have foreseen them.
+ * Counts loads by their stack distance, and by whether a prefetcher would have predicted them.
  */
 #include <string.h>
 
@@ -14,14 +14,14 @@ bool reuse_make(struct reuse *reuse, uint64_t one_in) {
   return stack_make(&reuse->stack);
 }
 
-/* The last step of SplitMix64: lines of one stride must not all be chosen, or none. */
+/* The last step of SplitMix64: without it, all lines of a stride or none of them could be selected. */
 static bool is_chosen(const struct reuse *reuse, uint64_t line) {
   line = (line ^ line >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   line = (line ^ line >> 27) * UINT64_C(0x94d049bb133111eb);
   return ((line ^ line >> 31) & (reuse->one_in - 1)) == 0;
 }
 
-/* Whether the instruction comes by the stride by which it came before, and before that. */
+/* Whether the distance to the instruction's previous address equals both of its last two strides. */
 static bool is_foreseen(struct habit *habit, uint64_t line) {
   const int64_t stride = (int64_t)(line - habit->line);
   if (!stride) return habit->seen >= SURE;
@@ -31,7 +31,7 @@ static bool is_foreseen(struct habit *habit, uint64_t line) {
   return habit->seen >= SURE;
 }
 
-/* Of a number of lines, 1 or more: its octave, and the next two bits below the highest. */
+/* The histogram index of a number of lines, at least 1: its octave, and the two bits below the highest. */
 static unsigned place_of(uint64_t lines) {
   const unsigned octave = 63 - (unsigned)__builtin_clzll(lines);
   const unsigned quarter = (unsigned)(lines << PER_OCTAVE_BITS >> octave) & ((1 << PER_OCTAVE_BITS) - 1);

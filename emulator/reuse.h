@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far apart a program's loads of the same line lie: a histogram of stack distances (stack.h), of what goes by a stride
- * apart from all else.
+ * A histogram of the stack distances (stack.h) of a program's loads of the same line; loads at a stride are counted
+ * separately.
  *
- * Of all lines one in `one_in` is looked at, chosen by a hash of its number; distances among them are as many times too
- * small, and loads as many times too few (Waldspurger and others 2015, SHARDS).
+ * One line in `one_in` is observed, selected by a hash of its number; distances and numbers of loads are smaller by
+ * this factor (Waldspurger and others 2015, SHARDS).
  */
 #ifndef TOLL_REUSE_H
 #define TOLL_REUSE_H
@@ -13,14 +13,14 @@
 
 enum { REUSE_SIZES = 128, REUSE_LINE_BYTES = 64 };
 
-/* What one instruction has loaded: a prefetcher that watches it foresees a stride (Chen and Baer 1995). */
+/* The addresses that one instruction has loaded, by which a prefetcher predicts a stride (Chen and Baer 1995). */
 struct habit {
   uint64_t line;
   int64_t stride;
   uint32_t seen;
 };
 
-/* By size, four in an octave of lines, the first of one line; loads whose line had not been used before are not there. */
+/* Counts by size in lines, four for each octave, beginning with one line. First uses of a line are not counted. */
 struct reuse {
   struct stack stack;
   uint64_t one_in;
@@ -29,10 +29,11 @@ struct reuse {
 
 /* one_in: a power of two. False without memory. */
 bool reuse_make(struct reuse *reuse, uint64_t one_in);
-/* habit: of the instruction that loads. counts: whether it goes into the histogram; the line is used in any case. */
+/* habit: of the loading instruction. counts: whether the load is added to the histogram; the line is marked as used
+ * in any case. */
 void reuse_load(struct reuse *reuse, struct habit *habit, uint64_t line, bool counts);
 void reuse_store(struct reuse *reuse, uint64_t line);
-/* The middle of the sizes that are counted at a place: lines that a cache must have room for to have held the line. */
+/* The middle of the sizes that are counted at an index: the number of lines that a cache must hold for a hit. */
 double reuse_lines(unsigned place);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stack distances in logarithmic time: each line below the top marks the moment at which it left it, and the marks after
- * a moment are counted by a tree of sums (Bennett and Kruskal 1975; Olken 1981). Moments without a mark are squeezed out
- * when all have been given away.
+ * Stack distances in logarithmic time: each line below the top marks the moment at which it left it, and the marks
+ * after a moment are counted by a tree of sums (Bennett and Kruskal 1975; Olken 1981). Moments without a mark are
+ * removed when all numbers are used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,8 @@ static void put_below(struct stack *stack, uint64_t line) {
   mark(stack, stack->now++, 1);
 }
 
-/* All lines anew, the oldest first; in a larger room where they fill a good part of this one. Those that came back to the
- * top lose their place in the table. */
+/* Renumbers all lines, oldest first, in a larger array if they fill much of this one. Lines that have returned to
+ * the top are removed from the table. */
 static void squeeze(struct stack *stack) {
   struct stack before = *stack;
   const bool grows = before.lines > before.room / SPARE;
@@ -82,7 +82,8 @@ static void squeeze(struct stack *stack) {
   stack_drop(&before);
 }
 
-/* How many lay above it, and takes it away; STACK_NEVER where it is not there. Its place in the table stays its own. */
+/* Returns the number of lines above this one, and removes it; STACK_NEVER if it is not there. Its table entry
+ * remains. */
 static uint64_t take_from_below(struct stack *stack, uint64_t line) {
   const uint32_t place = place_of(stack, line);
   if (stack->line[place] == STACK_NEVER || stack->moment[place] == NO_MOMENT) return STACK_NEVER;
@@ -96,7 +97,7 @@ static uint64_t take_from_below(struct stack *stack, uint64_t line) {
 
 /* ---- the stack ---- */
 
-/* Most loads are of a line that was used just before: it is found by looking. */
+/* Most loads are of a recently used line, which a linear search finds. */
 static uint32_t find_at_top(const struct stack *stack, uint64_t line) {
   uint32_t above = 0;
   while (above < stack->topmost && stack->top[above] != line) above++;

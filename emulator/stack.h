@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines that a program has used, in the order of their last use. How many others were used since then is a line's
- * stack distance: a cache that throws out the oldest holds the line if it has room for more (Mattson and others 1970). So
- * one pass over the addresses tells what caches of every size would miss.
+ * The lines that a program has used, in the order of their last use. The number of other lines used since then is a
+ * line's stack distance: a cache with LRU replacement holds the line if it has room for more lines than that (Mattson
+ * and others 1970). So one pass over the addresses gives the misses of caches of every size.
  */
 #ifndef TOLL_STACK_H
 #define TOLL_STACK_H
@@ -14,20 +14,21 @@
 
 enum { STACK_TOP = 16 };
 
-/* The topmost lines lie in order; all below by the moment at which they left the top. */
+/* The topmost lines are in an ordered array; all others are indexed by the moment at which they left it. */
 struct stack {
   uint64_t top[STACK_TOP];
   uint32_t topmost;          /* how many lie there */
   uint64_t *line;            /* by place in a table of hashes; STACK_NEVER where it is free */
   uint32_t *moment;          /* beside it */
-  uint32_t *place;           /* by moment: who left the top then; no place where it has come back since */
+  uint32_t *place;           /* by moment: the line that left the top then; none if it has returned */
   uint32_t *later;           /* by moment: sums of such marks (Fenwick 1994) */
   uint32_t room, now, lines; /* lines: below the top */
 };
 
 bool stack_make(struct stack *stack);
 void stack_drop(struct stack *stack);
-/* Puts a line on top. Returns how many others lay above it, STACK_NEVER where it was not there. Aborts without memory. */
+/* Moves a line to the top. Returns the number of other lines above it before, STACK_NEVER for a new line. Aborts
+ * without memory. */
 uint64_t stack_use(struct stack *stack, uint64_t line);
 
 #endif

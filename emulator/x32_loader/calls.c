@@ -77,7 +77,7 @@ static long vector_call(long number, struct call call) {
   return failed ? failed : passed(number, &call);
 }
 
-/* Without control data, whose layout differs: none of the probes that may be timed here has any. */
+/* Messages without control data, whose layout differs: no probe that is timed here sends any. */
 static long message_call(long number, struct call call) {
   struct x32_message *own = at((uint64_t)call.of[1]);
   struct iovec parts[MOST_PARTS];
@@ -97,7 +97,7 @@ static long message_call(long number, struct call call) {
 
 /* ---- signals, timers, children ---------------------------------------------------------------------------------------- */
 
-/* A mask that a call waits with: SIGSYS stays open, for handlers that run meanwhile. */
+/* The signal mask of a waiting call: SIGSYS stays unblocked, for handlers that run meanwhile. */
 static long masked(long number, struct call call, unsigned which) {
   uint64_t mask;
   if (call.of[which]) {
@@ -160,7 +160,7 @@ static long queued(long number, struct call call, unsigned which) {
   return passed(number, &call);
 }
 
-/* What is peeked at has the width of x32's long. */
+/* PTRACE_PEEK reads a word of the width of x32's long. */
 static long trace_call(struct call call) {
   uint64_t word = 0;
   uint32_t *own = at((uint64_t)call.of[3]);

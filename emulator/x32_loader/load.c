@@ -2,7 +2,8 @@
  *
  *     x32-loader [--as NAME] EXECUTABLE [ARGUMENT...]
  *
- * Loads a static x32 executable as the kernel would (fs/binfmt_elf.c) and enters it. Exits with 126 where it cannot.
+ * Loads a static x32 executable as the kernel would (fs/binfmt_elf.c) and jumps to its entry. Exits with 126 on
+ * failure.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -80,7 +81,7 @@ static int protection_of(const Elf32_Phdr *part) {
          (part->p_flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Maps a segment, clears the rest of its last page, and maps what the file does not hold. Returns its end. */
+/* Maps a segment, clears the rest of its last page, and maps the part that is not in the file. Returns its end. */
 static uintptr_t map_part(long file, const Elf32_Phdr *part) {
   const uintptr_t start = page_down(part->p_vaddr), of_file = part->p_vaddr + part->p_filesz,
                   end = part->p_vaddr + part->p_memsz, mapped = part->p_filesz ? page_up(of_file) : start;
@@ -188,7 +189,7 @@ static uintptr_t put_text(uintptr_t *top, const char *text) {
   return *top;
 }
 
-/* named: a text that replaces those that begin alike, up to their `=`. */
+/* named: an environment string that replaces those with the same name before the `=`. */
 static address32 *put_list(address32 *to, char **texts, const char *named, uintptr_t *top) {
   const size_t begins = named ? (size_t)(strchr(named, '=') - named) + 1 : 0;
   for (; *texts; texts++)
@@ -198,7 +199,7 @@ static address32 *put_list(address32 *to, char **texts, const char *named, uintp
   return to;
 }
 
-/* A page that both can reach. */
+/* A page that both loader and program can access. */
 static const char *share_page(void) {
   static char text[] = "TOLL_SERVED=0x00000000";
   const long place = memory_map(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -266,8 +267,8 @@ static uintptr_t make_stack(const struct start *start, const struct image *image
   return stack;
 }
 
-/* Tells the kernel where heap and stack are, so that brk(2) is its own and /proc/self/maps names both. Without
- * CONFIG_CHECKPOINT_RESTORE it takes no such words. */
+/* Tells the kernel the addresses of heap and stack, so that brk(2) uses them and /proc/self/maps names both. A
+ * kernel without CONFIG_CHECKPOINT_RESTORE refuses this. */
 static bool describe_memory(const struct image *image, uintptr_t heap, uintptr_t stack) {
   const uintptr_t code = image->header.e_entry;
   const struct prctl_mm_map map = {
@@ -297,7 +298,7 @@ static struct start start_of(long *stack) {
   return start;
 }
 
-/* Takes this program's own words away; words[0] is then what the executable is called by. */
+/* Removes the loader's own arguments; words[0] is then the executable's argv[0]. */
 static const char *program_of(struct start *start) {
   char *name = NULL;
   start->words++;
@@ -322,7 +323,8 @@ static void name_program(long file, const char *path) {
   memcpy(program_path, path, bytes < PATH_MAX ? bytes : PATH_MAX - 1);
 }
 
-/* The stack that the kernel made: from below what may be used of it to its last word, past the executable's name. */
+/* The range of the stack that the kernel made: from its lowest usable address to its last word, after the
+ * executable's name. */
 static struct iovec first_stack(const struct start *start, const long *stack) {
   enum { BELOW = 1 << 20 }; /* the kernel keeps more free below a stack */
   const char *last = (const char *)auxiliary(start, AT_EXECFN);

@@ -24,7 +24,7 @@ static struct {
   _Atomic bool is_locked;
 } space;
 
-/* No handler of the program may run while the table is locked: it could ask for memory too. */
+/* No handler of the program may run while the table is locked, since it could also allocate memory. */
 uint64_t memory_lock(void) {
   uint64_t all = ~0ull, before = 0;
   NATIVE(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
@@ -183,7 +183,7 @@ long memory_remap(uintptr_t old, size_t old_bytes, size_t bytes, long flags, uin
   return result;
 }
 
-/* Moves the end of the heap from one page to another, without the kernel's knowledge that it is one. */
+/* Moves the end of the heap from one page to another. The kernel does not know this memory as the heap. */
 static bool resize_heap(uintptr_t old, uintptr_t new) {
   if (new < old) return NATIVE(SYS_munmap, new, old - new) == 0;
   return new == old || (is_free(old, new) && NATIVE(SYS_mmap, old, new - old, PROT_READ | PROT_WRITE,

@@ -34,7 +34,7 @@ bool process_dispatch(void) {
 
 static long forked(unsigned long flags, uintptr_t parent, uintptr_t child, uintptr_t storage) {
   const unsigned long own = flags & ~(unsigned long)(CLONE_VM | CLONE_VFORK);
-  const uint64_t before = memory_lock(); /* the child of a fork in another thread would find it locked for ever */
+  const uint64_t before = memory_lock(); /* else the child of a fork in another thread would find it locked for ever */
   const long result = NATIVE(SYS_clone, own, 0, parent, child, storage);
   memory_unlock(before);
   if (result == 0) {
@@ -67,7 +67,7 @@ long process_clone(ucontext_t *context, unsigned long flags, uintptr_t stack, ui
       .rsp = (int64_t)stack,
       .rip = from[REG_RIP],
   };
-  /* A handler begins with the floating-point control words of a new process; the thread inherits its creator's. */
+  /* A handler starts with the floating-point control words of a new process, but a thread inherits its creator's. */
   __asm__ volatile("fxrstor64 %0" : : "m"(*(const char(*)[512])context->uc_mcontext.fpregs));
   return clone_onto(flags, stack, parent, child, storage, resumed);
 }
@@ -95,7 +95,8 @@ static long widened(address32 from, const char **to, unsigned most) {
   return count;
 }
 
-/* A file that is named by its descriptor is opened by the loader, after exec has closed those that it is to close. */
+/* A file that is named by its descriptor is opened by the loader, after exec has closed the close-on-exec
+ * descriptors. */
 static void keep_open(const char *name) {
   static const char form[] = "/proc/self/fd/";
   long file = 0;
@@ -104,7 +105,7 @@ static void keep_open(const char *name) {
   NATIVE(SYS_fcntl, file, F_SETFD, 0);
 }
 
-/* A program for x32 is started by this loader again, which the kernel knows as the running one. */
+/* An x32 program is started by this loader again, which the kernel knows as the running executable. */
 long process_exec(address32 path, address32 words, address32 environment) {
   const char *arguments[MOST_WORDS + 3], *variables[MOST_WORDS];
   __atomic_fetch_add(&shared->started, 1, __ATOMIC_RELAXED);

@@ -3,7 +3,7 @@
  * Signals. The kernel delivers each in its native form, on a stack below 4 GiB, to a handler of the loader, which calls
  * the program's with the context that x32 has: struct ucontext_x32 and x32's siginfo of the kernel's arch/x86.
  *
- * SIGSYS is what serves the program's system calls. It is never blocked and never the program's own.
+ * SIGSYS serves the program's system calls. It is never blocked and never delivered to the program.
  */
 #include <errno.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static struct native_action natively(const struct x32_action *own) {
   };
 }
 
-/* rt_sigaction(2). Whether a handler stands is asked of the kernel: SA_RESETHAND and exec change it. */
+/* rt_sigaction(2). Reads from the kernel whether a handler is set, since SA_RESETHAND and exec change it. */
 long signals_action(int number, const void *action, void *old, size_t set_bytes) {
   struct native_action before, after;
   if (number < 1 || number > SIGNALS) return -EINVAL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a C library would bring. The compiler may call the first three for its own ends. */
+ * Functions that a C library would provide. The compiler itself may emit calls of the first three. */
 #include <stddef.h>
 
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes) {

@@ -2,19 +2,20 @@
  *
  * One access at an address that is not a multiple of its width.
  *
- * Three cases, since the CPU's cost has little to do with the offset and all with what the access straddles: inside a line
- * a misaligned access is free on most CPUs of today; across two lines it is two accesses; across two pages it also needs
- * two translations, and a store must be sure of both before it may begin. An atomic access across two lines cannot lock
- * one line: the CPU stops the whole machine's memory for it, or refuses it. Elsewhere a misaligned access traps, and the
- * kernel repairs it or ends the program: so the value is checked, and a fatal trap becomes a sentence. (Old ARM neither
- * trapped nor loaded what was asked for, but a rotated word: that is a sentence too.)
+ * There are three cases, since the CPU's cost depends on the boundary that the access crosses, and hardly on the
+ * offset: inside a line a misaligned access is free on most CPUs of today; across two lines it is two accesses; across
+ * two pages it also needs two translations, and a store must be sure of both before it may begin. An atomic access
+ * across two lines cannot lock one line: the CPU stops the whole machine's memory for it, or refuses it. Elsewhere a
+ * misaligned access traps, and the kernel repairs it or ends the program: so the value is checked, and a fatal trap
+ * becomes a sentence. (Old ARM neither trapped nor loaded what was asked for, but a rotated word: that is a sentence
+ * too.)
  *
- * `trapped` asks for the trap, where a program can, or takes it where the CPU gives it: a handler decodes the load, gathers
- * its bytes and goes on after it. Each value is compared, and each trap counted.
+ * `trapped` enables the trap if a program can, or uses the trap that the CPU makes: a handler decodes the load,
+ * assembles its bytes and continues after it. Each value is compared, and each trap counted.
  *
- * Loads and stores go independently, as fast as the CPU starts them; `chain` is a load that waits for the one before, as
- * code does that reads a header's field and branches on it. Each is a plain dereference, one instruction of that width,
- * never a packed type's, for which a compiler may choose byte loads.
+ * Loads and stores are independent, so that the CPU starts them as fast as it can; `chain` is a load that waits for the
+ * previous one, as in code that reads a header's field and branches on it. Each is a plain dereference, one instruction
+ * of that width, never a packed type's, for which a compiler may choose byte loads.
  */
 #include "align_trap.h"
 
@@ -38,7 +39,7 @@ struct access {
 #define IN_PLACE(type)   (*(volatile type *)address)
 #define EIGHT(statement) statement, statement, statement, statement, statement, statement, statement, statement
 
-/* One vector register's accesses: loads, stores, and one load that shows what it loaded. */
+/* The accesses of one vector register: loads, stores, and one load whose value is checked. */
 #define VECTOR_ACCESSES(bytes, feature)                                                      \
   typedef uint64_t vector##bytes __attribute__((vector_size(bytes), aligned(1), may_alias)); \
   feature static void load##bytes(uintptr_t address, uint64_t times) {                       \
@@ -115,7 +116,7 @@ static void store(uintptr_t address, unsigned width, uint64_t times) {
   }
 }
 
-/* What is loaded is zero, and is added to the address of the next load. */
+/* The loaded value is zero, and is added to the address of the next load. */
 static uintptr_t chain(uintptr_t address, unsigned width, uint64_t times) {
   switch (width) {
     case 2:
@@ -137,8 +138,8 @@ static void atomic(uintptr_t address, unsigned width, uint64_t times) {
     for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word), 1, __ATOMIC_RELAXED));
 }
 
-/* A place in each line of a page, one after the other. The sum of what was wrong is taken after each load, so that no value
- * is believed. */
+/* One place in each line of a page, in order. Differences from the expected values are summed after each load, so
+ * that every value is checked. */
 static void trapped(struct access *access, uint64_t times) {
   uint64_t wrong = 0, turn = access->asked;
   align_trap_on();
@@ -233,7 +234,7 @@ static enum toll_status refuse_trap(struct toll_run *r, const struct access *acc
   return TOLL_OK;
 }
 
-/* Random bytes in all places, and what a load from each must give. */
+/* Random bytes in all places, and the expected value of a load from each. */
 static enum toll_status lay_traps(struct toll_run *r, struct access *access) {
   uint64_t random = r->seed;
   unsigned char *bytes = (unsigned char *)access->address;
@@ -271,7 +272,8 @@ static void use(struct toll_run *r) {
   use_times(r->state, r->iterations);
 }
 
-/* Loads leave zeros, stores leave their mark, atomics their count; none touches a neighbour. */
+/* Checks that loads left zeros, stores their mark and atomics their count, and that no neighbouring byte has
+ * changed. */
 static enum toll_status check(struct toll_run *r) {
   const struct access *access = r->state;
   const unsigned char *first = (const unsigned char *)access->address;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A load that traps at a misaligned address and is made good by a handler in the program: what a kernel's alignment fix-up
- * does, and what an embedded program does that installs its own.
+ * A load that traps at a misaligned address and is emulated by a handler in the program, like a kernel's alignment
+ * fix-up, or that of an embedded program with its own handler.
  *
- * x86 traps where the program sets the alignment-check flag. Everything then traps, the C library's own code included,
- * so the flag is set around the probe's loop only, and the handler's first act is to clear it for itself; the return
- * from the signal sets it again. SPARC always traps and signals the program. MIPS always traps, and its kernel
- * emulates the access silently unless the program requests the signal.
+ * x86 traps where the program sets the alignment-check flag. All code then traps, the C library's included, so the flag
+ * is set around the probe's loop only. The handler first clears it for itself; the return from the signal sets it
+ * again. SPARC always traps and signals the program. MIPS always traps, and its kernel emulates the access silently
+ * unless the program requests the signal.
  *
- * Each load is one instruction of a form that is written down here: the handler decodes those, and refuses any other.
+ * Each load is one instruction of a form listed here: the handler decodes these forms, and refuses all others.
  */
 #ifndef TOLL_ALIGNMENT_ALIGN_TRAP_H
 #define TOLL_ALIGNMENT_ALIGN_TRAP_H
@@ -24,7 +24,7 @@
 
 static volatile uint64_t align_traps_taken;
 
-/* What lies at an address that nothing may be loaded from at once. */
+/* The value at a misaligned address, loaded byte by byte. */
 static inline uint64_t align_trap_bytes(uintptr_t address, unsigned width) {
   const unsigned char *bytes = (const unsigned char *)address;
   uint64_t value = 0;

@@ -2,10 +2,10 @@
  *
  * The Internet checksum (RFC 1071) of a payload that starts at any address, alone and on the way of a copy.
  *
- * It is a sum of 16-bit words with the carry brought round, so it may be added up in any width and order, and a sum that
- * began at an odd address is right with its two bytes exchanged. What the widths cost at each offset decides how a stack
- * should add; whether to add in the pass that copies, or after it, is decided by what the second reading of cached bytes
- * costs: each payload is loaded once by the fused routine and twice by the others.
+ * It is a sum of 16-bit words with end-around carry, so it may be computed in any width and order, and a sum from an
+ * odd address is right after its two bytes are exchanged. The cost of each width at each offset decides how a stack
+ * should add. The cost of reading cached bytes a second time decides whether to add while copying or afterwards: the
+ * fused routine loads each payload once, and the others twice.
  */
 #include "sums.h"
 
@@ -39,7 +39,7 @@ static checksum_routine *const routines[] = {sum_bytes, sum_halfwords, sum_words
 static const char *const names[] = {"bytes", "halfwords", "words", "copy_then_sum", "copy_and_sum", NULL};
 enum { FIRST_THAT_COPIES = 3 };
 
-/* The sum by its definition. */
+/* The sum as RFC 1071 defines it. */
 static uint16_t defined_sum(const unsigned char *data, size_t bytes) {
   uint32_t sum = 0;
   for (size_t i = 0; i < bytes; i++) {

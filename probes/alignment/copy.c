@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A copy whose ends are misaligned, by each of the routines that programs are built with.
+ * A copy between misaligned addresses, by each of the routines that programs are built with.
  *
- * The routine's choice costs more than the CPU's: a library that falls back to bytes when both ends are not aligned is
- * several times slower at seven offsets of eight, where a hardware that does misaligned loads would have lost next to
- * nothing. The cliff is the best offset's rate over the worst one's. The lengths are a TCP acknowledgement's, the least
- * datagram that all must take, a full Ethernet frame's and a jumbo frame's payload: what network code copies, and all of
- * it inside the first cache, so that the routine is measured and not the memory.
+ * The routine matters more than the CPU: a library that copies bytes unless both ends are aligned is several times
+ * slower at seven offsets of eight, although hardware with misaligned loads loses almost nothing there. The cliff is
+ * the best offset's rate over the worst one's. The lengths are a TCP acknowledgement's, the least datagram that all
+ * must take, a full Ethernet frame's and a jumbo frame's payload: what network code copies, and all of it inside the
+ * first cache, so that the routine is measured and not the memory.
  */
 #include "routines.h"
 
@@ -50,7 +50,8 @@ static void copy_again(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) routine(copy->target, copy->source, copy->bytes);
 }
 
-/* The source's bytes, all of them and nothing beside; then poison again, for the next look. */
+/* Checks that the target has exactly the source's bytes and its guards are intact; then poisons it again for the
+ * next check. */
 static enum toll_status check(struct toll_run *r) {
   const struct copy *copy = r->state;
   if (memcmp(copy->target, copy->source, copy->bytes) != 0) return toll_wrong(r, "the copy differs from its source");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A misaligned load that traps and that the kernel makes good, unseen by the program.
+ * A misaligned load that traps and that the kernel emulates, unseen by the program.
  *
- * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. SPARC V8 traps at each, and a
- * kernel mends them for a program that asks by trap 6; Linux on SPARC V9 mends none. ARM of today loads a
- * single register from anywhere, but never two at once: LDM and LDRD trap, and Linux mends those, and counts them in
- * /proc/cpu/alignment. On other CPUs nothing traps, or the program gets the signal. The values are compared with the
- * bytes at their addresses; that it was the kernel that put them together is seen by its count, or by the same load
- * being a bus error as soon as the program wants the signal.
+ * MIPS always traps, and Linux emulates the load unless the program requests the signal. SPARC V8 always traps, and a
+ * kernel emulates the load for a program that requests this by trap 6; Linux on SPARC V9 emulates none. Current ARM
+ * loads a single register from any address, but not two: LDM and LDRD trap, and Linux emulates these, and counts them
+ * in /proc/cpu/alignment. On other CPUs nothing traps, or the program gets the signal. The values are compared with the
+ * bytes at their addresses. The kernel's count proves that the kernel emulated the load; or the same load raises SIGBUS
+ * once the program requests the signal.
  */
 #include <stdio.h>
 
@@ -68,7 +68,7 @@ static uint64_t sum_of_bytes(const unsigned char *first, unsigned width) {
 
 /* ---- what mends them ---- */
 
-/* How many the kernel has mended for programs; false where it does not say. */
+/* The number of accesses that the kernel has emulated for programs; false if it does not report it. */
 static bool read_count(uint64_t *count) {
   static const char key[] = "User:";
   char line[128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether the kernel is to mend a program's misaligned accesses in silence. Where nothing is asked of it, it does what it
- * does.
+ * Sets whether the kernel emulates a program's misaligned accesses silently. Without a request the kernel's default
+ * applies.
  */
 #ifndef TOLL_ALIGNMENT_MEND_H
 #define TOLL_ALIGNMENT_MEND_H

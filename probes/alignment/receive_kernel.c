@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bulk data of receive_path through the kernel's own TCP: what a stack reaches that copies by the machine's best routine
- * and that cannot be built in another way. Over a pair of virtual Ethernet interfaces between two network namespaces, by
- * one thread: what it sends is received in the softirq after its own system call, on its own CPU, unless the kernel hands
- * it to a thread of its own. With offloads the pair passes on 64 KiB at a time and sums nothing: a wire does not. So the
- * settings that a card or an administrator would change are rows of their own.
+ * The bulk data of receive_path through the kernel's TCP, as a reference: this stack copies with the machine's best
+ * routine, and has no alternative builds. Over a pair of virtual Ethernet interfaces between two network namespaces, by
+ * one thread: what it sends is received in the softirq after its own system call, on its own CPU, unless the kernel
+ * hands it to a thread of its own. With offloads the pair passes on 64 KiB at a time and sums nothing: a wire does not.
+ * So the settings that a card or an administrator would change are rows of their own.
  *
  * Sender and receiver never sleep while there is something to do: the CPU is saturated, and the rate is of both together.
  */
@@ -73,7 +73,8 @@ static enum toll_status prepare(struct toll_run *r) {
   return toll_skip(r, "%s is refused here: %s", path->veth.place, strerror(errno));
 }
 
-/* As much as goes without sleeping, then whatever has come; asleep only where neither moved. False where it is broken. */
+/* Sends as much as possible without sleeping, then receives what has arrived; sleeps only if neither made progress.
+ * False if the connection is broken. */
 static bool move(struct kernel_path *path, size_t *sent, size_t *received) {
   const ssize_t out =
       *sent == TURN_BYTES ? 0 : send(path->sender, path->source + *sent, TURN_BYTES - *sent, MSG_DONTWAIT);

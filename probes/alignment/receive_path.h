@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP bulk data through lwIP, received after Ethernet headers of 14 bytes: what a whole stack loses by that, and by which
- * function, where header.c and copy.c measure the parts. Each way to meet the header is an executable of its own, made by
- * the file that includes this one and says RECEIVE_HOW; copy routine and checksum are chosen in it.
+ * TCP bulk data through lwIP, received after Ethernet headers of 14 bytes: the loss of a whole stack by this, and the
+ * functions that cause it. header.c and copy.c measure the parts. Each way to read the header is an executable of its
+ * own, made by the file that includes this one and defines RECEIVE_HOW; copy routine and checksum are its parameters.
  *
  * Sender and receiver share one CPU and never wait: the machine is saturated, its idle share is 0, and payload over time is
  * over the time of both, or of the one end that is timed: the timer stands still while the other works. All bytes are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP through lwIP as it comes: its headers are declared packed, so that the compiler chooses loads that cannot trap.
+ * TCP through unmodified lwIP: its headers are declared packed, so that the compiler chooses loads that cannot trap.
  */
 #define RECEIVE_PACKED
 #define RECEIVE_HOW "headers declared packed"

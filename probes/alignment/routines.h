@@ -28,8 +28,8 @@ TOLL_NOINLINE static void copy_words_else_bytes(void *target, const void *source
   copy_byte_loop((unsigned char *)to, (const unsigned char *)from, bytes);
 }
 
-/* 16 bits at a time where the two ends agree that far: what gave a TCP stack after a 14-byte Ethernet header its speed
- * back (suite rtems-2005). */
+/* 16 bits at a time if both ends have equal alignment to 2 bytes: this restored the speed of a TCP stack after a
+ * 14-byte Ethernet header (suite rtems-2005). */
 TOLL_NOINLINE static void copy_halfwords(void *target, const void *source, size_t bytes) {
   unsigned char *to = target;
   const unsigned char *from = source;
@@ -45,7 +45,7 @@ TOLL_NOINLINE static void copy_halfwords(void *target, const void *source, size_
   copy_byte_loop(to, from, bytes);
 }
 
-/* Two words of memory side by side, read from a byte `shift` bits into the first. */
+/* The word that begins `shift` bits into the first of two adjacent words of memory. */
 static inline uintptr_t copy_merge(uintptr_t first, uintptr_t second, unsigned shift) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   return first >> shift | second << (8 * COPY_WORD - shift);
@@ -54,7 +54,8 @@ static inline uintptr_t copy_merge(uintptr_t first, uintptr_t second, unsigned s
 #endif
 }
 
-/* The target aligned by bytes first; then aligned words only: two neighbours of the source, shifted and merged. */
+/* Aligns the target by copying bytes; then copies aligned words, each from two adjacent words of the source, shifted
+ * and merged. */
 TOLL_NOINLINE static void copy_shift_merge(void *target, const void *source, size_t bytes) {
   unsigned char *to = target;
   const unsigned char *from = source;

@@ -2,8 +2,8 @@
  *
  * The Internet checksum (RFC 1071) of bytes that start at any address, added up in three widths.
  *
- * Each returns the sum as the 16-bit word that it is in memory, neither complemented nor turned round. Of at most 65535
- * bytes; the target is for routines that copy as well, and is not used here.
+ * Each returns the sum as a 16-bit word in memory order, neither complemented nor byte-swapped, of at most 65535 bytes.
+ * The target is for routines that copy as well, and is not used here.
  */
 #ifndef TOLL_ALIGNMENT_SUMS_H
 #define TOLL_ALIGNMENT_SUMS_H
@@ -24,7 +24,7 @@ static uint16_t swap(uint16_t sum) {
   return (uint16_t)(sum << 8 | sum >> 8);
 }
 
-/* Two bytes as the 16-bit word that they are in memory. */
+/* Two bytes as a 16-bit word in memory order. */
 static inline uint32_t pair(unsigned char first, unsigned char second) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   return first | (uint32_t)second << 8;
@@ -33,7 +33,7 @@ static inline uint32_t pair(unsigned char first, unsigned char second) {
 #endif
 }
 
-/* Of a datagram, whose sum 32 bits hold. */
+/* The sum of a datagram, which fits into 32 bits. */
 static inline uint32_t sum_pairs(const unsigned char *data, size_t bytes) {
   uint32_t sum = 0;
   for (; bytes > 1; bytes -= 2, data += 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two network namespaces of this process's own, joined by a pair of virtual Ethernet interfaces: what the kernel's TCP goes
- * over in place of a card. They are gone with the process. Root makes them, or a user who may make a user namespace.
+ * Two network namespaces of this process, connected by a pair of virtual Ethernet interfaces, which replace a card for
+ * the kernel's TCP. They end with the process. They require root, or a user that may create user namespaces.
  */
 #ifndef TOLL_ALIGNMENT_VETH_H
 #define TOLL_ALIGNMENT_VETH_H
@@ -116,7 +116,7 @@ static bool veth_raise(unsigned end, int mtu) {
   return done;
 }
 
-/* Frames go over the wire as a card without any help would get them: cut, summed and never joined. */
+/* Disables offloads: frames are segmented, checksummed and never merged, as for a card without offloads. */
 static bool veth_drop_offloads(unsigned end) {
   static const uint32_t kinds[] = {ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO, ETHTOOL_STXCSUM, ETHTOOL_SRXCSUM};
   struct ifreq asked = {0};
@@ -139,7 +139,8 @@ static int veth_new_space(bool as_user) {
   return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 
-/* This process is in the first namespace afterwards. False with errno, and place says what was refused. */
+/* Creates the namespaces; this process is in the first one afterwards. False with errno; place then states what was
+ * refused. */
 static bool veth_make(struct veth *veth) {
   veth->place = "a network namespace";
   veth->spaces[0] = veth_new_space(false);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words at any address, and the two loops that more than one probe copies by.
+ * Words at any address, and two copy loops that several probes use.
  *
- * A byte loop stays one: each byte passes through a register that the compiler may not look into, or it would make vectors
- * of them, or a call of memcpy. Words are read through types that may alias anything; a misaligned one is a plain load
- * where the architecture has it, and what the compiler makes of a packed type where it has not.
+ * In the byte loop each byte passes through an opaque register; otherwise the compiler would vectorise the loop, or
+ * replace it by memcpy. Words are read through types that may alias anything; a misaligned one is a plain load where
+ * the architecture has it, and what the compiler makes of a packed type where it has not.
  */
 #ifndef TOLL_ALIGNMENT_WORDS_H
 #define TOLL_ALIGNMENT_WORDS_H

@@ -38,7 +38,7 @@ static enum toll_status prepare(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* mask: all bits for random branches, none for those that alternate. */
+/* mask: all bits for random branches, no bits for alternating ones. */
 TOLL_NOINLINE static void branch(struct branches *b, uint64_t iterations, uint64_t mask) {
   uint64_t random = b->random, expected = b->expected, alternating = 0;
   unsigned long made = b->made;
@@ -69,7 +69,8 @@ static void know(struct toll_run *r) {
   branch(r->state, r->iterations, 0);
 }
 
-/* Random bits are ones half of the time: of n, n / 2 with a standard deviation of sqrt(n) / 2. Six of them are never seen. */
+/* Half of the random bits are ones: n / 2 of n, with a standard deviation of sqrt(n) / 2. A deviation of six
+ * standard deviations does not occur. */
 static enum toll_status check(struct toll_run *r) {
   const struct branches *b = r->state;
   const double off = 2 * (double)b->ones - (double)b->drawn;

@@ -3,8 +3,8 @@
  * Machine code that a probe writes for itself: where the number, the length and the places of instructions are the
  * parameters, no compiler can be asked for them.
  *
- * The memory is written first and becomes executable afterwards, and is never both at once. A system that refuses that
- * (SELinux's execmem, a process that denied itself such memory) is a gap with a reason.
+ * The memory is first writable and later executable, never both at once. If the system refuses this (SELinux's execmem,
+ * a process that gave up such memory), the probe is skipped with a reason.
  *
  * Written code is made of blocks. A block counts itself, even blocks in one register and odd ones in another, so that the
  * count is exact and waits for at most every second block. The code is called with the number of passes and returns the
@@ -131,7 +131,7 @@ static inline void code_return(struct code *c, uint16_t value) {
   CODE(c, 0xB8, (uint8_t)value, (uint8_t)(value >> 8), 0, 0, 0xC3);
 }
 
-/* Where the jump at this place leads. NULL: there is none. */
+/* The target of the jump at this place; NULL if there is none. */
 static inline const uint8_t *code_target(const uint8_t *at) {
   int32_t distance;
   if (*at != 0xE9) return NULL;
@@ -255,7 +255,7 @@ static inline const uint8_t *code_target(const uint8_t *at) {
 
 #endif
 
-/* Nops of this length until `end`, the last ones shorter where the length does not divide the rest. */
+/* Writes nops of this length up to `end`; the last ones are shorter if the length does not divide the rest. */
 static inline void code_fill(struct code *c, const uint8_t *end, unsigned length) {
   while (c->at < end) {
     const size_t left = (size_t)(end - c->at);
@@ -265,8 +265,8 @@ static inline void code_fill(struct code *c, const uint8_t *end, unsigned length
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Zeroed memory for so many bytes of code. Its pages are huge where the system gives such and `huge` asks for them, so
- * that translation is no part of a cache's answer, and else small. */
+/* Returns zeroed memory for this many bytes of code. With `huge` its pages are huge if the system provides them, so
+ * that translation does not affect the measured capacity of a cache; else small. */
 static inline enum toll_status code_open(struct toll_run *r, struct code *c, size_t bytes, bool huge) {
 #ifdef CODE_UNSUPPORTED
   (void)c, (void)bytes, (void)huge;
@@ -313,7 +313,7 @@ static inline enum toll_status code_check(struct toll_run *r, const struct code_
 
 /* ---- chains of jumps --------------------------------------------------------------------------------------------- */
 
-/* The first line holds the entry, and the end of a pass: a chain over pages touches no further page. */
+/* The first line contains the entry and the end of a pass, so that a chain over pages touches no further page. */
 enum { CODE_LAST = 16, CODE_FIRST_BLOCK = 64 };
 
 /* One jump in each block; the blocks are `spacing` bytes apart. */
@@ -324,9 +324,9 @@ struct code_chain {
   size_t spacing, page, line;
 };
 
-/* Where block i lies, after the first line. Blocks a page apart move on by a line each, and by one more after each page's
- * number of lines: page and line would else be the same number modulo 64, and these blocks would share 64 sets of the
- * branch predictor, whose conflicts would be taken for the end of a buffer. */
+/* The offset of block i after the first line. Blocks a page apart are shifted by a line each, and by one more line
+ * after as many blocks as a page has lines. Otherwise page and line number would be equal modulo 64, the blocks
+ * would share 64 sets of the branch predictor, and conflicts in these would look like the end of a buffer. */
 static inline uint8_t *code_place(const struct code_chain *j, uint64_t i) {
   const size_t lines = j->page / j->line, line = i + 1 + i / lines;
   const size_t moved = j->spacing < j->page ? CODE_FIRST_BLOCK : line * j->line % j->page;
@@ -361,7 +361,7 @@ static inline enum toll_status code_write_chain(struct toll_run *r, struct code_
   return code_seal(r, c);
 }
 
-/* Reads the chain as it was written: each block once, and then the end. */
+/* Checks the written chain: it must reach each block once, and then the end. */
 static inline enum toll_status code_check_chain(struct toll_run *r, const struct code_chain *j) {
   const uint8_t *at = j->first, *end = j->code.base + CODE_LAST;
   uint64_t met = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs to load what has just been stored. A core forwards the value from its store queue where it can, long
- * before the store reaches the cache; where it cannot, the load waits until the store is there. Each step stores a number,
- * loads it and adds one, which the next step stores: the steps wait for each other, and the sum proves that each load had
- * its store's value.
+ * The cost of loading a value that has just been stored. If a core can, it forwards the value from its store queue,
+ * long before the store reaches the cache; otherwise the load waits for the store. Each step stores a number, loads it
+ * and adds one, which the next step stores: the steps wait for each other, and the sum proves that each load had its
+ * store's value.
  *
  * A word is as wide as an address, and is loaded by another register than it was stored by. `same` loads the word that
  * was stored, `narrow` its low half, and `inside` a half that begins at its second byte. `wide` loads a word of which the store wrote the low half, and `partial` a word that
@@ -37,7 +37,7 @@ struct forward {
   void (*steps)(struct forward *f, uint64_t steps);
   uintptr_t number;
   uint64_t made;
-  unsigned bits, from; /* of the number that count: so many, from this one on */
+  unsigned bits, from; /* bits of the number that count, and the lowest of them */
 };
 
 /* stored, at: what is stored and where; loaded, from: what is loaded and where; up: by how many bits it is moved. */
@@ -53,7 +53,7 @@ struct forward {
     f->number = number;                                                                              \
   }
 
-/* What is loaded is nothing, and is added to the number that is stored. */
+/* The loaded value is zero, and is added to the number that is stored. */
 #define STEPS_APART(name, from)                                               \
   TOLL_NOINLINE static void steps_##name(struct forward *f, uint64_t steps) { \
     char *base = f->base, *other = f->base;                                   \
@@ -102,7 +102,7 @@ static void store_and_load(struct toll_run *r) {
   f->made += r->iterations;
 }
 
-/* What counts of the number is the number of steps, as far as its bits hold it. */
+/* The counted bits of the number must be the number of steps, modulo their range. */
 static enum toll_status check(struct toll_run *r) {
   const struct forward *f = r->state;
   const uint64_t mask = UINT64_MAX >> (64 - f->bits);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an indirect call costs by how many functions it may lead to. One call in a loop takes the address of the next
- * function from a list: in a cycle, which a predictor with a long enough history learns, or at random, which none does.
- * The control is the same loop with a list of one function.
+ * The cost of an indirect call over the number of its possible targets. One call in a loop takes the address of the
+ * next function from a list: in a cycle, which a predictor with a long enough history learns, or at random, which none
+ * does. The control is the same loop with a list of one function.
  *
  * Before each call are conditional branches, one on each of the low bits of the call's number, each over one nop. The
  * predictors of some cores look at the outcomes of conditional branches alone: without them Zen 4 predicts no call of a

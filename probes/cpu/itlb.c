@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many pages of code the translation buffers of the instruction side hold: one jump in each small page, in a random
- * order, less as many jumps in a random order with one in each line, which lie in few pages. Both meet as many jumps and
- * lines, so that the branch predictor and the caches see the same, and what is left is translation.
+ * The number of code pages that the instruction TLBs hold: one jump in each small page, in random order, less as many
+ * jumps in random order with one in each line, which are in few pages. Both execute as many jumps and lines, so that
+ * branch predictor and caches are used equally, and the difference is translation.
  *
- * The jumps of a page apart have as many different low address bits as those a line apart (code.h), or they would share
+ * Jumps a page apart have as many different low address bits as jumps a line apart (code.h); otherwise they would share
  * a few sets of the branch predictor and of the first cache.
  */
 #include "code.h"

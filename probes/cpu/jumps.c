@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many taken jumps the branch predictor remembers. A chain of jumps, each to the next block, runs again and again:
- * while the buffer of branch targets holds them all, the core knows where each leads before it has read it. Beyond the
- * buffer a jump waits until the next buffer, or the decoder, has named its target.
+ * The number of taken jumps that the branch predictor holds. A chain of jumps, each to the next block, is executed
+ * repeatedly: while the branch target buffer holds all of them, the core knows each target before it has fetched the
+ * jump. Beyond its capacity a jump waits until the next buffer, or the decoder, provides its target.
  *
  * Spacing decides what else ends. At 16 bytes several jumps share a line, and few bytes hold many: the branch target
  * buffer ends long before the instruction cache. At 64 bytes each jump has its own line. A core may keep fewer jumps of one

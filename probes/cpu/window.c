@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far a core looks ahead, by Henry Wong's method (Measuring Reorder Buffer Capacity, 2013). Two loads that miss every
- * cache stand with N other instructions between them. While the core takes in all of them, both misses are under way at
- * once and a pair takes as long as one miss; as soon as a structure that the instructions in between fill is full, the
- * second load waits for the first, and a pair takes as long as two.
+ * The size of a core's out-of-order window, by Henry Wong's method (Measuring Reorder Buffer Capacity, 2013). Two loads
+ * that miss every cache stand with N other instructions between them. While the core takes in all of them, both misses
+ * are under way at once and a pair takes as long as one miss; as soon as a structure that the instructions in between
+ * fill is full, the second load waits for the first, and a pair takes as long as two.
  *
  * The instruction in between names the structure: additions that wait for the load take an entry of a scheduler, loads
  * one of the load queue and stores one of the store queue. All of them are executed at once or with the first miss, so
@@ -20,7 +20,8 @@
 
 enum { WALKS = 2, LINE = 64, MOST = 1024, MIX = 3 };
 
-/* The instruction of this number between the loads. The first choices of the parameter are one kind each. */
+/* Returns the kind of the instruction at this position between the loads. The first choices of the parameter are of
+ * one kind each. */
 static enum code_instruction kind_of(unsigned filler, uint64_t number) {
   static const enum code_instruction mix[] = {CODE_GENERAL, CODE_GENERAL, CODE_VECTOR, CODE_VECTOR, CODE_STORE,
                                               CODE_GENERAL, CODE_GENERAL, CODE_VECTOR, CODE_VECTOR, CODE_BRANCH};
@@ -31,7 +32,7 @@ struct window {
   struct code code;
   code_entry entry;
   struct walk walk[WALKS];
-  uintptr_t at[WALKS + 1]; /* what the code reads and writes: both cursors, and a word for loads and stores */
+  uintptr_t at[WALKS + 1]; /* the data of the code: both cursors, and a word for loads and stores */
   uint64_t blocks, expected;
 };
 

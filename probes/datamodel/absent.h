@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of a probe whose library is not there: it says so. ABSENT is the library's name.
+ * The functions of a probe whose library is missing: it is skipped with the library's name, ABSENT.
  */
 #ifndef TOLL_DATAMODEL_ABSENT_H
 #define TOLL_DATAMODEL_ABSENT_H

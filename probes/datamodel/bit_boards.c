@@ -2,11 +2,11 @@
  *
  * Chess positions as sets of squares in 64-bit integers: every position that can arise within a few moves is visited.
  *
- * A program of this kind (crafty) was the one that the studies of pointer width found 40 % faster with 64-bit registers:
- * shifts, and, or, lowest bit, count, and hardly a pointer. Moves of the sliding pieces are filled in by shifts in eight
- * directions (Kogge and Stone's parallel prefix), so that there is no table to miss. The number of leaves from the first
- * position is known (20, 400, 8902, 197281), and any wrong move would change it. Within four half-moves neither side can castle,
- * promote or take in passing, so those moves are left out.
+ * Studies of pointer width found a program of this kind (crafty) 40 % faster with 64-bit registers: it consists of
+ * shifts, and, or, lowest bit, bit count, and hardly any pointers. Moves of the sliding pieces are computed by shifts
+ * in eight directions (Kogge and Stone's parallel prefix), so that there are no tables that could miss a cache. The
+ * number of leaves from the initial position is known (20, 400, 8902, 197281), and any wrong move would change it.
+ * Within four half-moves neither side can castle, promote or capture en passant, so these moves are left out.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct position {
 struct search {
   struct position start;
   unsigned depth;
-  bool proved; /* the deepest search was made, and was right */
+  bool proved; /* the deepest search was made, and its result was right */
   uint64_t leaves, searches;
 };
 
@@ -36,7 +36,7 @@ static inline squares shifted(squares set, int by) {
   return by > 0 ? set << by : set >> -by;
 }
 
-/* Squares on which a step in a direction may not end, since it would have gone round the board's edge. */
+/* Squares on which a step in a direction may not end, since the step would have wrapped around the board's edge. */
 static inline squares edge_of(int by) {
   const int file = (by + 8 + 1) % 8;
   return file == 2 ? a_file : file == 0 ? h_file : 0;
@@ -46,7 +46,7 @@ static inline squares step(squares set, int by) {
   return shifted(set, by) & ~edge_of(by);
 }
 
-/* Everything that lies in a direction up to and with the first piece met. */
+/* Returns all squares in a direction, up to and including the first piece. */
 static inline squares slide(squares from, squares empty, int by) {
   squares open = empty & ~edge_of(by);
   from |= open & shifted(from, by);
@@ -90,7 +90,7 @@ static squares all_of(const struct position *position, unsigned side) {
   return of[PAWN] | of[KNIGHT] | of[BISHOP] | of[ROOK] | of[QUEEN] | of[KING];
 }
 
-/* What a side attacks, were it to move. */
+/* Returns the squares that a side attacks. */
 static squares attacks(const struct position *position, unsigned side, squares empty) {
   const squares *of = position->of[side];
   return pawn_attacks(of[PAWN], side) | knight_moves(of[KNIGHT]) | king_moves(of[KING]) |
@@ -125,7 +125,7 @@ static inline squares lowest(squares set) {
   return set & (0 - set);
 }
 
-/* The position after a move; false where it leaves the mover's king attacked. */
+/* Makes the position after a move; false if the move leaves its own king attacked. */
 static bool move(const struct position *before, struct position *after, unsigned piece, squares from, squares to) {
   *after = *before;
   after->of[before->mover][piece] ^= from | to;
@@ -180,8 +180,8 @@ static void play(struct toll_run *r) {
   search->searches += r->iterations;
 }
 
-/* The deepest search whatever the depth, since a shallow one meets hardly a piece that moves back; once, before anything is
- * timed: nothing that it depends on changes. */
+/* Checks the deepest search for every depth, since a shallow one contains hardly any piece that moves back. Once is
+ * enough, before anything is timed, since its result depends on nothing that changes. */
 static enum toll_status check(struct toll_run *r) {
   struct search *search = r->state;
   const uint64_t expected = known_leaves[search->depth];

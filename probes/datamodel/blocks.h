@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The blocks that a library of headers takes, by malloc itself or by new, counted: its calls are compiled here, and go by
- * these names.
- * To be included before the library, and after the headers of C and C++, whose own calls are no part of it.
+ * The blocks that a library of headers takes, by malloc itself or by new, counted: its calls are compiled here, and go
+ * by these names. Include it before the library, and after the headers of C and C++, whose own calls are not counted.
  *
- * Such a program gives all back before it is looked at. So the peak of live memory remains; a probe reports it among
+ * Such a program frees everything before it ends, so the peak of live memory is used; a probe reports it among
  * HEAP_METRICS.
  */
 #ifndef TOLL_DATAMODEL_BLOCKS_H
@@ -29,7 +28,7 @@ struct Block {
   void *start;
   Bytes bytes;
 };
-static Block alive[MOST]; /* a matrix or a vector each: a few are alive at a time */
+static Block alive[MOST]; /* each is a matrix or a vector; a few exist at a time */
 static Bytes now, most;
 
 inline void *took(void *start, size_t bytes) {

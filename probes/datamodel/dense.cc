@@ -2,10 +2,10 @@
  *
  * Dense linear algebra, by Eigen: a matrix factorised and a system solved, which is where pointers should cost nothing.
  *
- * The study of pointer width (suite x32-2013) ran the vector and matrix tests of ROOT's stress programs, whose arrays are of
- * doubles under every ABI: neither memory nor time has a reason to differ between x86-64 and x32, beyond the code that the
- * compiler makes of indices. ia32 has eight vector registers in place of sixteen. So this is the row that would show a
- * mistake of the others.
+ * The study of pointer width (suite x32-2013) ran the vector and matrix tests of ROOT's stress programs, whose arrays
+ * are of doubles under every ABI: neither memory nor time has a reason to differ between x86-64 and x32, beyond the
+ * code that the compiler makes of indices. ia32 has eight vector registers in place of sixteen. So this row would show
+ * an error of the others.
  *
  * One iteration is an LU decomposition with row exchanges (Golub and Van Loan 2013, algorithm 3.4.1), and one solution by
  * it, made anew as a program makes them. Floating-point sums may be ordered by vector length: the answer is held to the

@@ -15,7 +15,7 @@
 namespace {
 
 enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3 };
-/* Of one event: itself, its vertices, and for each of their particles that, its hits and its track. */
+/* The objects of one event: itself, its vertices, and each of their particles with its hits and its track. */
 enum { OBJECTS = 1 + VERTICES * (1 + PARTICLES_OF_VERTEX * (2 + HITS_OF_PARTICLE)) };
 
 struct Vertex {
@@ -124,9 +124,9 @@ class Event {
     drop(tracks_);
   }
   void reconstruct();
-  /* Whether the sum over all tracks and their particles is the one that was built in. */
+  /* Whether the sum over all tracks and their particles equals the expected sum of the event. */
   bool is_as_built() const;
-  /* The fields that an event like this one is built of. */
+  /* The fields from which an event like this one is built. */
   void tell(Fields *fields) const;
 
  private:
@@ -168,7 +168,7 @@ inline void Event::add_hits(const Fields &fields) {
   }
 }
 
-/* Lists begin with what was added last. */
+/* Lists begin with the element that was added last. */
 inline void Event::tell(Fields *fields) const {
   const Hit *hit = hits_;
   Fields *at = fields + PARTICLES;

@@ -69,7 +69,7 @@ enum toll_status prepare(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* What is read must be what was written: it is held against the event that still lies there. */
+/* Compares the event that was read with the written one, which still exists. */
 bool write_and_read(Store *store, size_t place) {
   Fields written[PARTICLES], found[PARTICLES];
   const off_t at = static_cast<off_t>(place) * static_cast<off_t>(sizeof written);
@@ -92,8 +92,8 @@ void work_on(struct toll_run *r) {
   store->asked += r->iterations;
 }
 
-/* Every event before anything is timed. Behind a visit, which has looked at hundreds of them itself, an eighth, others each
- * time: all of them lie cold, and took a third of a visit. */
+/* Checks every event before anything is timed. After a visit, which has itself checked hundreds of events, it checks
+ * a different eighth each time: checking all of them, none in a cache, took a third of a visit. */
 enum toll_status check(struct toll_run *r) {
   enum { SHARE = 8 };
   Store *store = static_cast<Store *>(r->state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The heap under C++ objects, counted: what was asked for, and what malloc took for it.
+ * A counted heap for C++ objects: the requested bytes, and the bytes that malloc took for them.
  *
  * The C++ library is not linked (musl's compiler has none), so new and delete are malloc and free here; each adds its size
  * to the account. malloc gives at least what was asked, rounded to its classes, after a header of one word: both grow
@@ -32,7 +32,7 @@ inline void *take(size_t bytes) {
   return object;
 }
 
-/* For a delete without a size: the size of malloc's block is used, which is a few bytes more. */
+/* For a delete without a size: uses the size of malloc's block, which is a few bytes more. */
 inline void give_unsized(void *object) {
   if (!object) return;
   const size_t usable = malloc_usable_size(object);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program asked of malloc, beside what malloc took for it: of the objects alive at the end (heap.h), or of those alive
- * when they were most (blocks.h).
+ * The bytes that a program requested from malloc, and the bytes that malloc took for them: for the objects alive at the
+ * end (heap.h), or at the peak (blocks.h).
  */
 #ifndef TOLL_DATAMODEL_HEAP_METRICS_H
 #define TOLL_DATAMODEL_HEAP_METRICS_H

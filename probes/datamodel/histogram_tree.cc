@@ -93,7 +93,7 @@ void merge(Bin *into, const Bin *from) {
   }
 }
 
-/* Adds up in order; a bin's place counts, so that a wrong order shows. */
+/* Sums all bins in order, each weighted by its position, so that a wrong order changes the sum. */
 uint64_t walk(const Bin *bin, uint64_t *place) {
   uint64_t sum = 0;
   for (; bin; bin = bin->right) {
@@ -107,7 +107,7 @@ uint64_t total(const Bin *bin) {
   return bin ? bin->count + total(bin->left) + total(bin->right) : 0;
 }
 
-/* Keys are even numbers in random order, so that memory order and key order have nothing to do with each other. */
+/* Keys are even numbers in random order, so that memory order and key order are independent. */
 void plant(State *state, Histogram *histogram) {
   const uint32_t bins = static_cast<uint32_t>(state->bins);
   uint32_t *keys = static_cast<uint32_t *>(malloc(bins * sizeof *keys));
@@ -165,7 +165,8 @@ void act(struct toll_run *r) {
 enum toll_status check(struct toll_run *r) {
   const State *state = static_cast<const State *>(r->state);
   const uint64_t n = state->bins, in_order = (n - 1) * n * (n + 1) / 3 * 2; /* sum of 2 (i - 1) i */
-  /* One more in the other's root before each merge: 1 + 2 + ... so far. Counts are 32 bits wide. */
+  /* The sum of the counts that were added to the other tree's root before each merge: 1 + 2 + ... so far. Counts are
+   * 32 bits wide. */
   const uint64_t merged = state->merges * (state->merges + 1) / 2;
   if (static_cast<uint32_t>(total(state->filled.root)) != static_cast<uint32_t>(state->fills + merged))
     return toll_wrong(r, "entries were lost");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From which size on malloc maps memory for each block anew, and how that size moves.
+ * The size from which malloc maps each block separately, and the changes of this threshold.
  *
- * A block of its own map is given back to the system when it is freed: every page of the next one is a fault. glibc starts
- * at 128 KiB and, whenever a mapped block is freed, raises the threshold to that block's size, up to a ceiling of
- * 4 x 1024 x 1024 x sizeof(long) where longs are 64 bits wide, but 512 KiB where they are not: a study of pointer width
- * (suite x32-2013) saw a program fall under it on one ABI and not on the other. Nothing here asks whose malloc it is: a block
- * whose page is gone from the map after free was mapped, whatever the library. A small block after it keeps the heap's
- * end from being trimmed, which would look the same.
+ * A block of its own map is given back to the system when it is freed: every page of the next one is a fault. glibc
+ * starts at 128 KiB and, whenever a mapped block is freed, raises the threshold to that block's size, up to a ceiling
+ * of 4 x 1024 x 1024 x sizeof(long) where longs are 64 bits wide, but 512 KiB where they are not: a study of pointer
+ * width (suite x32-2013) saw a program fall under it on one ABI and not on the other. The test works for every malloc:
+ * a block whose page is unmapped after free had its own mapping. A small block after it keeps the heap's end from being
+ * trimmed, which would look the same.
  *
  * Each size is tried in a process of its own, since a trial moves what it measures.
  */
@@ -22,14 +22,14 @@
 #include "toll.h"
 
 enum { SMALL = 2048, LEAST = 8192 };
-/* Not more than a 32-bit program has room for beside its own. */
+/* At most the free address space of a 32-bit program. */
 static const size_t most = sizeof(void *) == 4 ? (size_t)64 << 20 : (size_t)256 << 20;
 
 struct blocks {
   size_t bytes, page;
   uint64_t first, adapted, ceiling;    /* 0: none was found */
   double given_back, given_back_below; /* shares; negative: unknown */
-  unsigned heap_blocks;                /* small ones that the heap has room for before it grows */
+  unsigned heap_blocks;                /* small blocks that fit into the heap before it grows */
   uint64_t refused, marks;
 };
 
@@ -41,7 +41,8 @@ static bool is_gone(void *block, size_t page) {
 
 enum answer { NO, YES, UNKNOWN };
 
-/* Whether a block of that size has a map of its own. Frees it, which may raise the threshold. Of a process that may end. */
+/* Whether a block of that size has its own mapping. Frees it, which may raise the threshold; for a process that ends
+ * afterwards. */
 static bool is_mapped(size_t bytes, size_t page) {
   char *volatile block = malloc(bytes);
   char *volatile after = malloc(SMALL);
@@ -53,8 +54,8 @@ static bool is_mapped(size_t bytes, size_t page) {
   return gone;
 }
 
-/* Small blocks until the heap would have to grow, and no more than a heap that never grows has: a block that fits into
- * what the heap has left is cut from it, whatever its size. */
+/* Allocates small blocks until the heap would have to grow, or up to a limit if it never grows: a block that fits
+ * into the rest of the heap is taken from it, whatever its size. */
 static void use_up_heap(const struct blocks *blocks) {
   for (unsigned i = 0; i < blocks->heap_blocks; i++)
     if (!malloc(SMALL / 2)) _exit(UNKNOWN);
@@ -88,7 +89,7 @@ static bool is_mapped_again(const struct blocks *blocks, size_t bytes) {
 
 typedef bool trial(const struct blocks *blocks, size_t bytes);
 
-/* A search in one process would move what it looks for: its heap grows, and each block that it frees may raise the
+/* A search in one process would change the threshold: its heap grows, and each block that it frees may raise the
  * threshold. */
 static enum answer in_child_of_its_own(const struct blocks *blocks, trial *is_true, size_t bytes) {
   int status = 0;
@@ -104,7 +105,7 @@ static enum answer in_child_of_its_own(const struct blocks *blocks, trial *is_tr
   return WIFEXITED(status) ? (enum answer)WEXITSTATUS(status) : UNKNOWN;
 }
 
-/* The least size of which it is true, to the byte; 0 where it is true of none, or not known. */
+/* The least size for which the condition holds, to the byte; 0 if it holds for none, or is not known. */
 static size_t least(const struct blocks *blocks, trial *is_true, size_t from) {
   size_t under = from - 1, over = most;
   if (in_child_of_its_own(blocks, is_true, over) != YES) return 0;
@@ -125,8 +126,8 @@ static void search(struct blocks *blocks) {
   blocks->ceiling = over > blocks->first ? over - 1 : 0;
 }
 
-/* How much of what lay in small blocks the system has back once they are freed, and how much if one small block after
- * them is not: of the heap only what lies at its end can be given back. */
+/* The shares of the memory of small blocks that are returned to the system: after all are freed; and if one small
+ * block after them is still in use, since only the end of the heap can be returned. */
 static double share_given_back(const struct blocks *blocks, bool with_block_after) {
   enum { BLOCKS = 256, BLOCK = 65536 };
   static char *held[BLOCKS];

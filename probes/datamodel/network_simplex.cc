@@ -66,7 +66,7 @@ void add_arc(Network *network, int from, int to, Number cost, Number capacity) {
   network->capacity[arc] = capacity;
 }
 
-/* Supplies of one node and the next cancel, so that all of them do. */
+/* The supplies of two successive nodes cancel, so that the sum of all is zero. */
 void add_nodes(Network *network, int nodes, uint64_t *random) {
   network->graph.reserveNode(nodes);
   for (int i = 0; i < nodes; i++) network->graph.addNode();
@@ -105,7 +105,7 @@ enum toll_status prepare(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* From the first basis every time: LEMON begins each run anew. */
+/* LEMON starts each run from the initial basis. */
 void work_on(struct toll_run *r) {
   State *state = static_cast<State *>(r->state);
   for (uint64_t i = r->iterations; i; i--) {

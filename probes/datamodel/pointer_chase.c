@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A linked list in random order: the smallest program whose speed is its pointers' width.
+ * A linked list in random order: the smallest program whose speed depends on the width of pointers.
  *
  * A node is what a tree or a map has: three pointers and a number, 16 bytes with 4-byte pointers and 32 with 8-byte ones.
  * The axis is the number of nodes and not of bytes, since that is what a program has: with wider pointers the same list

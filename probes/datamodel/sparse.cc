@@ -37,7 +37,7 @@ struct State {
   std::ptrdiff_t side;
   double residual;   /* of the last solution, as a part of the right-hand side */
   double checksum;   /* of the first solution */
-  uint64_t differed; /* later ones that were not the first, bit by bit */
+  uint64_t differed; /* later solutions that differ from the first in any bit */
   double matrix_bytes;
 };
 

@@ -47,7 +47,7 @@ struct Place {
 
 }  // namespace
 
-/* Puts an object where there is room for it: the library that would bring this operator is not linked. */
+/* Placement new: the library that defines this operator is not linked. */
 inline void *operator new(size_t, Place place) noexcept {
   return place.address;
 }

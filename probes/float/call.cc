@@ -25,7 +25,7 @@ TOLL_NOINLINE Real add(Real a, Real b) {
   return a + b;
 }
 
-/* From nothing in each batch: as long as the sum is exact it is the number of calls. */
+/* The sum starts at zero in each batch: as long as it is exact, it is the number of calls. */
 template <class Real>
 inline __attribute__((always_inline)) Real pass(uint64_t iterations) {
   Real sum = 0;
@@ -57,7 +57,7 @@ void control(struct toll_run *r) {
   sums->in_line = sums->single ? double(chain<float>(r->iterations)) : chain<double>(r->iterations);
 }
 
-/* A float counts to 2^24 and stands still there, unless it travels in a wider register. */
+/* A float counts to 2^24 and no further, unless it is kept in a wider register. */
 enum toll_status check(struct toll_run *r) {
   const struct sums *sums = static_cast<const struct sums *>(r->state);
   const double exact = sums->single ? 16777216.0 : 9007199254740992.0, asked = static_cast<double>(sums->iterations);

@@ -3,9 +3,9 @@
  * The Euclidean distance of two points, squared: subtraction, square and sum for each coordinate. The root is left out:
  * there is one for all coordinates, and the soft-float libraries here have none.
  *
- * Four sums for the reason that the dot product has eight; a subtraction more for each element gives the adder two thirds
- * of the work, which tells an emulation whose addition is dearer than its multiplication (alignment and normalisation
- * are loops or shifts, the product is one instruction on most integer units).
+ * Four sums for the reason that the dot product has eight; with one more subtraction for each element the adder has two
+ * thirds of the work, which shows an emulation whose addition is slower than its multiplication (alignment and
+ * normalisation are loops or shifts, the product is one instruction on most integer units).
  */
 #include "vectors.h"
 

@@ -3,9 +3,9 @@
  * The dot product of two vectors: one multiplication and one addition an element, two streams of loads.
  *
  * Eight sums are kept in the source, as no compiler may reorder floating-point additions by itself: with one sum the
- * rate would be the latency of an addition at every n, and the knees where the vectors leave a cache would drown in it.
- * Where each operation is emulated, n changes nothing until a soft-float library and the vectors compete for a cache:
- * that difference is what the old ARM ABI and EABI were distinguished by (suite eabi-2007).
+ * rate would be limited by the latency of an addition at every n, and the knees at the capacities of the caches would
+ * not show. If each operation is emulated, n has no effect until a soft-float library and the vectors compete for a
+ * cache: this difference distinguished the old ARM ABI from EABI (suite eabi-2007).
  */
 #include "vectors.h"
 

@@ -2,9 +2,9 @@
  *
  * Division beside multiplication: each element of one vector by that of another, the same loads and stores around both.
  *
- * No sum joins the elements, so none waits for another: an FPU shows what its divider can take in, which on most is not
- * pipelined, and a library what its loop of subtractions or its table costs. The study's kernels never divide; a program
- * that does pays several times what they show, and how many times is another number by library, by trap and by FPU.
+ * The elements are independent: an FPU shows the throughput of its divider, which on most is not pipelined, and a
+ * library the cost of its loop of subtractions or its table. The study's kernels never divide. A program that divides
+ * takes several times as long as they show, by a factor that differs between library, trap and FPU.
  */
 #include "vectors.h"
 

@@ -43,8 +43,8 @@ TOLL_NOINLINE void butterflies(Number *output, const Number *twiddles, size_t n,
     }
 }
 
-/* bit_reversed[k] is k with its bits reversed. The input is read in that order and left as it was, so that a second run
- * transforms the same numbers and no value grows from run to run. */
+/* bit_reversed[k] is k with its bits reversed. The input is read in that order and not modified, so that a second
+ * run transforms the same numbers and no value grows from run to run. */
 template <class Number>
 void transform(const Number *input, Number *output, const Number *twiddles, const uint32_t *bit_reversed, size_t n) {
   for (size_t k = 0; k < n; k++)
@@ -52,7 +52,7 @@ void transform(const Number *input, Number *output, const Number *twiddles, cons
   for (size_t half = 1; half < n; half *= 2) butterflies(output, twiddles, n, half);
 }
 
-/* exp(-2 pi i k / n) for k < n, as exact as there is, for the definition. */
+/* exp(-2 pi i k / n) for k < n, in the best available precision, for the definition. */
 struct exact_twiddle {
   long double re, im;
 };
@@ -84,7 +84,8 @@ void fill_turns(const struct toll_run *r, struct fft *fft) {
   }
 }
 
-/* Once for a layout: each check asks for tens of thousands of them, and angles took 17 ms after every visit of 20. */
+/* Computed once for a layout: each check needs tens of thousands of them, and computing the angles took 17 ms after
+ * every visit of 20 ms. */
 void fill_exact(struct fft *fft) {
   for (size_t k = 0; k < fft->n; k++) {
     const long double angle = circle * static_cast<long double>(k) / static_cast<long double>(fft->n);

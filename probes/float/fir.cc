@@ -85,7 +85,7 @@ bool output_is_right(const struct toll_run *r, const struct fir *fir, size_t i) 
   return fabsl(vectors_get(r, fir->output, i) - expected) <= vectors_tolerance(r, TAPS, magnitude);
 }
 
-/* Every output; then they are forgotten, so that the next look sees what was computed since. */
+/* Checks every output, then clears them, so that the next check sees only new results. */
 enum toll_status check(struct toll_run *r) {
   const struct fir *fir = static_cast<struct fir *>(r->state);
   for (size_t i = 0; i < fir->n; i++)

@@ -84,7 +84,7 @@ inline void vectors_fill(const struct toll_run *r, void *array, size_t count, ui
   for (size_t i = 0; i < count; i++) vectors_put(r, array, i, vectors_random(random));
 }
 
-/* Nothing of an earlier run may pass for a later one's result. */
+/* Clears the output, so that no earlier result passes for a later one. */
 inline void vectors_forget(const struct toll_run *r, void *array, size_t count) {
   for (size_t i = 0; i < count; i++) vectors_put(r, array, i, static_cast<double>(NAN));
 }

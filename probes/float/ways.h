@@ -59,7 +59,7 @@ static const char *const way_names[] = {"hardware", "emulated", "trapped", NULL}
 #define WAYS_TRAP 0
 #endif
 
-/* The way that a program compiled for this ABI goes of itself. */
+/* The way that a program compiled for this ABI uses by default. */
 #if defined(TOLL_FPA)
 #define WAYS_OWN "trapped"
 #elif WAYS_COMPILER_CALLS
@@ -270,7 +270,7 @@ struct fpa {
   uint32_t words[sizeof(Real) / 4];
 };
 
-/* The accelerator's registers outlive the trap, as they did in the kernel's account of a process. */
+/* The accelerator's registers are kept between traps, as the kernel kept them for a process. */
 inline void on_accelerator(int number, siginfo_t *, void *context) {
   static struct fpa_registers registers;
   mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
@@ -306,7 +306,7 @@ inline bool ways_high_word_first(const struct toll_run *r) {
 #endif
 }
 
-/* Whether the visit's way exists for this ABI; sets up the handler where it is asked for. */
+/* Whether the visit's way exists for this ABI. Installs the handler if it is needed. */
 inline enum toll_status ways_prepare(struct toll_run *r) {
   const unsigned way = toll_choice(r, "way");
   if (way == WAY_TRAPPED && toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a signal's machine context keeps the register by which a system call answers: who handles SIGSYS in place of the
- * kernel puts his answer there.
+ * The register of a signal's machine context that holds the result of a system call: a handler of SIGSYS stores its
+ * result there.
  */
 #ifndef TOLL_KERNEL_ANSWER_H
 #define TOLL_KERNEL_ANSWER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread that sleeps on another CPU until a bell is rung, and answers. The time for which that CPU has had nothing else
- * to do passes with the watch stopped. The waking side spins for the answer, or its own wake-up would be in the price
- * too.
+ * A thread that sleeps on another CPU until a bell is rung, and answers. The time for which that CPU has had nothing
+ * else to do passes with the watch stopped. The waking side spins for the answer; otherwise its own wake-up would be
+ * measured too.
  */
 #ifndef TOLL_BELL_H
 #define TOLL_BELL_H

@@ -67,7 +67,7 @@ static inline off_t offset_of(const struct blocks *blocks, uint64_t block) {
   return (off_t)(block * blocks->bytes);
 }
 
-/* Of the chunk that begins with this block. */
+/* The blocks of the chunk that begins with this block. */
 static inline uint64_t blocks_of_chunk(const struct blocks *blocks, uint64_t first) {
   const uint64_t most = LARGEST_BLOCK / blocks->bytes;
   return blocks->count - first < most ? blocks->count - first : most;

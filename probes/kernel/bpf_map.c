@@ -139,7 +139,7 @@ static void control(struct toll_run *r) {
     for (uint64_t i = r->iterations * KEYS; i; i--) TOLL_OPAQUE(value);
 }
 
-/* A lookup gives what is in the map; updates of a map of zeros are read there. */
+/* A lookup must return the value in the map; updates are checked by reading a map that held zeros. */
 static enum toll_status check(struct toll_run *r) {
   struct maps *maps = r->state;
   uint32_t expected = 0;

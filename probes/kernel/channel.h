@@ -2,9 +2,10 @@
  *
  * Ways by which a question of one word reaches another thread or process, and its answer comes back.
  *
- * A channel is opened before the companion starts, so that both sides have it. Words carry a turn besides their load,
- * so that each differs from the last and a stale one is distinguished from a fresh one. All that is shared lies in the probe's
- * state; the two slots lie a line apart, or each store of one side would take the other's word from its cache.
+ * A channel is opened before the companion starts, so that both sides have it. Words contain a turn number besides
+ * their content, so that each differs from the last and a stale word is recognised. All shared data are in the probe's
+ * state; the two slots are a line apart, since otherwise each store of one side would evict the other side's word from
+ * its cache.
  *
  * The ways themselves stand by family in channel_memory.h, channel_file.h, channel_queue.h, channel_signal.h and
  * channel_ring.h: one function that sends a word from a side, one that awaits the other side's. Which side calls is a
@@ -31,10 +32,10 @@ struct channel_slot {
   _Atomic uint32_t sleeps; /* the reading side can't be reached but by a wake-up */
   uint32_t last;           /* the word that the reading side has taken */
   uint32_t sent, taken;    /* how many, where the way itself doesn't keep them apart */
-  _Atomic uint32_t parked; /* never changes: a process that sleeps on it is woken and goes back to sleep */
+  _Atomic uint32_t parked; /* never changes: a process that sleeps on it sleeps again when woken */
   char padding[CHANNEL_LINE - 24];
 };
-/* What one side reads from and writes to, and who it is. */
+/* The files of one side, and its identity. */
 struct channel_end {
   int in, out;
   int spare[2];
@@ -46,11 +47,11 @@ struct channel {
   struct channel_end end[CHANNEL_SIDES];
   sem_t posted[CHANNEL_SIDES];
   bool one_cpu, one_space;
-  int refused;   /* errno of what the system permits to no program here */
+  int refused;   /* errno of a request that the system refuses to all programs */
   uint64_t lost; /* words that did not arrive whole */
 };
 
-/* The first are called by both sides before their words: who they are is only known in the process itself. */
+/* Called by both sides before their first word: a process learns its own identity only when it runs. */
 static inline void channel_name_oneself(struct channel *channel, enum channel_side self) {
   channel->end[self].process = getpid();
   atomic_store(&channel->end[self].thread, (pid_t)syscall(SYS_gettid));

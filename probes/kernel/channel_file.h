@@ -61,22 +61,23 @@ static inline bool channel_open_fifos(struct channel *channel) {
   return channel_open_named(question) && channel_open_named(answer) && channel_take_pipes(channel, question, answer);
 }
 
-/* As a proxy hands on what it was sent: from one pipe into the next without a copy in between. */
+/* Like a proxy: moves data from one pipe into the next without a copy. */
 static inline void channel_splice(struct channel *channel, enum channel_side self, uint32_t word) {
   const struct channel_end *end = &channel->end[self];
   if (write(end->spare[1], &word, sizeof word) != (ssize_t)sizeof word) channel->lost++;
   if (splice(end->spare[0], NULL, end->out, NULL, sizeof word, 0) != (ssize_t)sizeof word) channel->lost++;
 }
 
-/* The page with the word is lent to the pipe. It is not written again before the answer has come, and so not before it was
- * read. */
+/* The page with the word is lent to the pipe. It is written again only after the answer has arrived, hence after it
+ * was read. */
 static inline void channel_lend(struct channel *channel, enum channel_side self, uint32_t word) {
   struct iovec piece = {&channel->slot[self].word, sizeof word};
   channel_store(channel, self, word);
   if (vmsplice(channel->end[self].out, &piece, 1, 0) != (ssize_t)sizeof word) channel->lost++;
 }
 
-/* For prepare: what a sandbox forbids would leave the other side waiting for ever, and so is tried before there is one. */
+/* For prepare: tries calls that a sandbox may forbid before the other side starts, which would wait for ever after a
+ * refusal. */
 static inline bool channel_try(struct channel *channel,
                                void (*send)(struct channel *channel, enum channel_side self, uint32_t word)) {
   send(channel, ASKER, 1);

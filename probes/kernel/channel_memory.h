@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Channels whose word lies in memory: who waits spins, sleeps, or does first one and then the other.
+ * Channels through a word in memory: the waiting side spins, sleeps, or spins and then sleeps.
  */
 #ifndef TOLL_KERNEL_CHANNEL_MEMORY_H
 #define TOLL_KERNEL_CHANNEL_MEMORY_H
@@ -30,7 +30,7 @@ static inline void channel_store(struct channel *channel, enum channel_side self
   atomic_store_explicit(&channel->slot[self].word, word, memory_order_release);
 }
 
-/* On one CPU the other side cannot run while this one spins: it has to be let in after every look. */
+/* On one CPU the other side cannot run while this one spins, so this side yields after every look. */
 static inline uint32_t channel_spin(struct channel *channel, enum channel_side self) {
   struct channel_slot *slot = &channel->slot[!self];
   uint32_t word;
@@ -51,9 +51,9 @@ static inline long channel_futex(_Atomic uint32_t *word, int operation, uint32_t
   return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
 }
 
-/* With a CPU each, a side that slept only where there is no word yet would find it there as often as the other one is
- * awake, and by that the other one would be awake: two sides that were once quick sleep no more, a call takes a hundredth,
- * and which of the two it is lasts for thousands of calls. Here the waiting side has slept. */
+/* With a CPU for each side, a side that sleeps only if there is no word yet may keep the other side awake in the
+ * same way: then neither sleeps any more, a call takes a hundredth of the time, and this lasts for thousands of
+ * calls. Here the waiting side always sleeps. */
 static inline void channel_store_and_wake_by(struct channel *channel, enum channel_side self, uint32_t word, int wake) {
   struct channel_slot *slot = &channel->slot[self];
   channel_store(channel, self, word);
@@ -82,8 +82,8 @@ static inline uint32_t channel_sleep(struct channel *channel, enum channel_side 
   return channel_sleep_by(channel, self, TOLL_FUTEX_WAIT);
 }
 
-/* What a C library's locks of one process use: the kernel finds the sleepers by the address alone, and does not have to
- * look up which page of which file or mapping it is. */
+/* The private futex of a C library's locks inside one process: the kernel finds the sleepers by the address alone,
+ * without a look-up of the page's file or mapping. */
 static inline void channel_store_and_wake_private(struct channel *channel, enum channel_side self, uint32_t word) {
   channel_store_and_wake_by(channel, self, word, TOLL_FUTEX_WAKE | CHANNEL_FUTEX_PRIVATE);
 }
@@ -91,7 +91,8 @@ static inline uint32_t channel_sleep_private(struct channel *channel, enum chann
   return channel_sleep_by(channel, self, TOLL_FUTEX_WAIT | CHANNEL_FUTEX_PRIVATE);
 }
 
-/* No side is woken that is awake. Both sides store before they look at what the other stored, so that one of them sees it. */
+/* A side that is awake is not woken. Both sides store before they read the other's store, so that at least one of
+ * them sees it. */
 static inline void channel_store_and_wake_sleeper(struct channel *channel, enum channel_side self, uint32_t word) {
   struct channel_slot *slot = &channel->slot[self];
   atomic_store(&slot->word, word);
@@ -148,7 +149,7 @@ static inline uint32_t channel_semaphore(struct channel *channel, enum channel_s
 
 /* ---- the word lies in the sender's own memory, and the reader's kernel fetches it ---- */
 
-/* Of each process its own after a fork, at the same address in both. */
+/* Private to each process after a fork, at the same address in both. */
 static uint32_t channel_private[CHANNEL_SIDES];
 
 static inline ssize_t channel_fetch(pid_t process, enum channel_side from, uint32_t *word) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A channel of two pipes that are written and read through rings of requests (io_uring): each side has a ring of its own,
- * and enters the kernel once for each word, with one request and waiting for its completion. One word at a time leaves a
- * ring nothing to batch: this is what its way into the kernel costs beside that of read and write.
+ * A channel of two pipes that are written and read through rings of requests (io_uring): each side has a ring of its
+ * own, and enters the kernel once for each word, with one request and waiting for its completion. With one word at a
+ * time a ring has nothing to batch: the number is the cost of its entry into the kernel, to compare with read and
+ * write.
  */
 #ifndef TOLL_KERNEL_CHANNEL_RING_H
 #define TOLL_KERNEL_CHANNEL_RING_H
@@ -31,7 +32,7 @@ static inline void channel_begin_ring(struct channel *channel, enum channel_side
   if (!channel_ring_open(&channel_rings[self])) channel->refused = errno;
 }
 
-/* One request, its completion awaited and taken. Returns what the request came to. */
+/* Submits one request, waits for its completion and takes it. Returns the request's result. */
 static inline int channel_ring_do(struct io_ring *ring, uint8_t what, int file, uint32_t *word) {
   *io_ring_place(ring, 0) = (struct io_uring_sqe){
       .opcode = what, .fd = file, .off = UINT64_MAX, .addr = (uint64_t)(uintptr_t)word, .len = sizeof *word};

@@ -25,7 +25,7 @@ static inline sigset_t channel_signals(enum channel_side sender) {
   return set;
 }
 
-/* What starts afterwards has them blocked as well. */
+/* Processes and threads that start afterwards inherit the blocked signals. */
 static inline bool channel_open_signals(struct channel *channel) {
   const sigset_t question = channel_signals(ASKER), answer = channel_signals(OWNER);
   (void)channel;

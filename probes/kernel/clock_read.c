@@ -3,9 +3,9 @@
  * One reading of the system's clock, as a program makes it, beside the same reading by a real system call.
  *
  * Where the kernel's clock source can be read from user mode, the C library reads it in the vDSO and never enters the
- * kernel; with a slow source (an emulated timer, a time-stamp counter that was found unstable) or a library that does not
- * look for the vDSO, the ordinary reading is as expensive as an entry, and every program that takes times pays for it. Both
- * readings are made inside the same sample: their ratio says which of the two this program got.
+ * kernel; with a slow source (an emulated timer, a time-stamp counter that was found unstable) or a library without
+ * support for the vDSO, the ordinary reading is as expensive as a system call, for every program that reads the clock.
+ * Both readings are made inside the same sample: their ratio shows which way this program uses.
  */
 #define _GNU_SOURCE 1
 #include <time.h>
@@ -65,7 +65,7 @@ static void read_by_system_call(struct toll_run *r) {
 }
 
 /* The reading by a system call is the kernel's work, and so is the other where the vDSO gives way to it. */
-/* The two readings are of one clock: taken in turn they never go back. */
+/* The two readings are of one clock: taken alternately, their values never decrease. */
 static enum toll_status check(struct toll_run *r) {
   struct readings *readings = r->state;
   note(readings, by_library());

@@ -56,8 +56,8 @@ static void take(struct toll_run *r) {
   toll_futex_wake(&server->taken, 1);
 }
 
-/* Where the network's work is put off (to ksoftirqd, on a busy CPU) connect sleeps, and may wake to a connection that the
- * server has already ended: its error then is the news of that. */
+/* If the kernel defers network work (to ksoftirqd, on a busy CPU), connect sleeps, and may return after the server
+ * has already ended the connection: its error then reports this end. */
 static bool connects_and_ends(const struct address *address) {
   char nothing;
   const int file = connect_to(address);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections that are made and ended again: who listens, who connects, and how both end without a trace.
+ * Functions to listen, to connect, and to end connections without leaving a trace.
  *
  * The side that closes a TCP connection first keeps it for a minute (TIME_WAIT), and a visit would leave tens of thousands
  * of them, each found by the next connection. A connection that is reset at its close (SO_LINGER, 0 s) leaves nothing.
@@ -18,7 +18,7 @@
 
 #include "toll.h"
 
-/* As the system limits it: a client that does not wait for the server must not be made to. */
+/* The largest backlog that the system allows, so that a client never waits for the server to accept. */
 enum { WAITING_CONNECTIONS = 4096 };
 
 struct address {
@@ -58,13 +58,13 @@ static inline int socket_at(struct address *address, int type) {
   return getsockname(file, &address->place.any, &address->length) < 0 ? -1 : file;
 }
 
-/* Sends each segment as it is written: a small one would wait for the last one's acknowledgement (Nagle). */
+/* Sends each segment at once: otherwise a small one would wait for the previous one's acknowledgement (Nagle). */
 static inline void send_at_once(int file) {
   const int yes = 1;
   setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-/* What lmbench's client asks for: a port that a closed connection still has may be taken again. */
+/* SO_REUSEADDR, which lmbench's client sets: the port of a closed connection may be used again. */
 static inline void reuse_ports(int file) {
   const int yes = 1;
   setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

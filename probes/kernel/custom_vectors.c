@@ -3,12 +3,12 @@
  * The tests of "Speed limits" (Willcocks 2013) with vectors of our own: what the hardware takes to enter a kernel and to
  * come back, and what the least that a kernel does there adds.
  *
- * A kernel of a system saves, checks, accounts and guards before it looks at what was asked, so that its shortest call is
- * no measure of the entry. Here the handler is a few instructions: a store to address 0 that returns before any check, after
- * the look at who did it, or after the address was read and compared; a call that returns at once; and an object that is
- * asked whether it is a string, in the caller's map and in another. Two places lend their vectors: a bare ARM board, and on
- * x86-64 a guest that this probe makes of nothing but these pages. There the batch lies inside the guest, so that what it
- * takes to enter and leave the guest is paid once a batch and cancels.
+ * A system's kernel saves registers, checks, accounts and mitigates before it examines the request, so that its
+ * shortest call does not measure the entry alone. Here the handler is a few instructions: a store to address 0 that
+ * returns before any check, after the look at who did it, or after the address was read and compared; a call that
+ * returns at once; and an object that is asked whether it is a string, in the caller's map and in another. Two places
+ * lend their vectors: a bare ARM board, and on x86-64 a guest that this probe makes of nothing but these pages. There
+ * the batch lies inside the guest, so that what it takes to enter and leave the guest is paid once a batch and cancels.
  *
  * The fault's address is read from the coprocessor (CP15; CR2 on x86) at each use, or once and then kept in memory.
  */

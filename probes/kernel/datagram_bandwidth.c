@@ -53,7 +53,7 @@ static enum toll_status prepare(struct toll_run *r) {
 
 /* ---- the sender ---------------------------------------------------------------------------------------------------- */
 
-/* An answer to a question that was asked twice may come late, and is passed over. */
+/* A late answer to a repeated question is ignored. */
 static bool receive_answer(struct datagrams *all, struct tally *answer) {
   struct pollfd waits = {.fd = all->channel.end[ASKER].in, .events = POLLIN};
   while (poll(&waits, 1, PATIENCE_MS) > 0)
@@ -62,7 +62,7 @@ static bool receive_answer(struct datagrams *all, struct tally *answer) {
   return false;
 }
 
-/* A question is as easily lost as anything else. */
+/* A question may be lost like any other datagram. */
 static bool ask(struct datagrams *all, struct tally *answer) {
   const struct tally question = {.burst = all->burst};
   for (int asked = 0; asked < MOST_QUESTIONS; asked++) {
@@ -103,7 +103,7 @@ static void take(struct datagrams *all) {
   all->torn += all->received[last] != all->message[last];
 }
 
-/* How many are new with this question. */
+/* The number of datagrams that are new since the last question. */
 static uint32_t tell(struct datagrams *all) {
   struct tally question, answer = all->taken;
   memcpy(&question, all->received, sizeof question);
@@ -131,7 +131,7 @@ static void take_all(struct toll_run *r) {
 
 /* ---- what came of it ------------------------------------------------------------------------------------------------ */
 
-/* The last one is compared whole, but for its head, where the last question came, and then forgotten. */
+/* Compares the whole last datagram, except its head, which the last question has overwritten; then clears it. */
 static enum toll_status check(struct toll_run *r) {
   struct datagrams *all = r->state;
   const size_t head = sizeof(struct tally);

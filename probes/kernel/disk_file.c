@@ -4,8 +4,8 @@
  *
  * Making and removing change the file system's memory; only a journal or fsync brings that to the disk, so that the two
  * media differ by little there and by everything in fsync. As in lat_fs a group of files is made and then removed, in a
- * folder of their own, with the clock stopped for one half of it. What is forced is a file whose content was just written
- * again: without that there would be nothing to force.
+ * folder of their own, with the clock stopped for one half of it. The forced file's content was just rewritten;
+ * otherwise there would be nothing to force.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

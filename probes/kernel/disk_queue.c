@@ -88,7 +88,7 @@ static void submit(struct queue *q, uint32_t place) {
   q->asked++;
 }
 
-/* Waits for one at least. Returns how many places are free now, in `places`. */
+/* Waits for at least one completion. Returns the number of free places, whose indices are then in `places`. */
 static uint32_t take(struct queue *q, uint32_t places[MOST_DEPTH]) {
   if (!io_ring_completed(&q->ring) && io_ring_enter(&q->ring, 0, 1) < 0 && errno != EINTR) q->refused = errno;
   const uint32_t count = io_ring_completed(&q->ring);

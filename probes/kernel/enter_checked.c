@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shortest system call once more, with something looking at it on its way in.
+ * The shortest system call, with additional checks on entry.
  *
  * "Speed limits" (tests B, B1 and B2) returned from the kernel before, between and after its checks; here checks are put
  * in. A filter that allows a call whatever its arguments are is asked once for each call's number, and the answer is

@@ -2,10 +2,10 @@
  *
  * The same shortest system call by every gate that this CPU has into the kernel.
  *
- * x86 kept its old doors: the software interrupt of 1978 goes through a descriptor table, and on some machines through
- * checks that the fast instruction avoids; a 32-bit program is handed a page of kernel code that knows the fastest door
- * (sysenter or syscall), and calls through it, so that there the ordinary gate is this one. POWER9 has a second instruction
- * for it. An ABI with one door only has nothing to compare, and says so.
+ * x86 has kept its old instructions: the software interrupt of 1978 goes through a descriptor table, and on some
+ * machines through checks that the fast instruction avoids. A 32-bit program gets a page of kernel code that uses the
+ * fastest instruction (sysenter or syscall), and calls it, so that this is its ordinary gate. POWER9 has a second
+ * instruction. An ABI with only one gate has nothing to compare, and the probe is skipped.
  */
 #define _GNU_SOURCE 1
 #include "gate.h"

@@ -3,8 +3,8 @@
  * The shortest round trip into the kernel and back: no copy, no lock to wait for, no sleep.
  *
  * getppid is the cheapest call that has an answer to check: the kernel follows two pointers. A number that no kernel
- * knows is the floor below it: entry, a look at the table's length, return. What is left between them is the call's own
- * work. getpid would not do: some C libraries keep its answer and enter nothing.
+ * knows is the floor below it: entry, comparison with the table's length, return. The difference is the call's own
+ * work. getpid is unsuitable: some C libraries cache its answer and do not enter the kernel.
  */
 #define _GNU_SOURCE 1
 #include "entry.h"

@@ -35,7 +35,8 @@ __attribute__((naked)) static void kernel_interrupt(void) {
   __asm__("int $0x80\n\tret");
 }
 
-/* Before the first visit, as a C library does before main: the loop only calls. */
+/* Runs before the first visit, like a C library's initialisation before main, so that the loop contains only the
+ * call. */
 __attribute__((constructor)) static void kernel_find_gate(void) {
   const uintptr_t offered = (uintptr_t)getauxval(AT_SYSINFO);
   kernel_gate = offered ? offered : (uintptr_t)kernel_interrupt;
@@ -88,7 +89,7 @@ TOLL_NOINLINE static long kernel_enter_by_sc(long number, long first, long secon
 #define NOT_KEPT "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8" /* by the kernel */
 #endif
 
-/* Enters the kernel once with two operands; returns its answer, a negative errno after a refusal. */
+/* Enters the kernel once with two operands. Returns the result, a negative errno on error. */
 TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
 #if defined(__x86_64__)
   long answer;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * execve(2) apart from the process that it happens in: one process becomes program after program.
+ * execve(2) without the creation of a process: one process executes program after program.
  *
- * A static program is this executable, which before main() becomes itself again, as often as the word in its environment
- * says. So nothing is created and nothing is waited for but once a batch. The dynamic one is the system's env(1), which
+ * A static program is this executable, which executes itself again before main(), as often as a word in its environment
+ * says. So a process is created and waited for only once for each batch. The dynamic one is the system's env(1), which
  * becomes this executable in turn: the difference is its execve, its loader with the C library, and its short life.
  */
 #define _GNU_SOURCE 1
@@ -26,7 +26,7 @@ enum { CHILD_STATUS = 7, MOST_PATH = 4096 };
 
 static char own_path[MOST_PATH];
 
-/* Becomes this program once more; `left` times it does so again. */
+/* Executes this program, which then executes itself `left` more times. */
 static void become(uint64_t left, bool through_env) {
   char word[64];
   snprintf(word, sizeof word, LEFT "=%" PRIu64, left);

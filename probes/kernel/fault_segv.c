@@ -45,7 +45,7 @@ static uintptr_t non_canonical(void) {
 #endif
 }
 
-/* Inside of a word of the program's own: all that is wrong with it is the address. */
+/* Inside a word of the program's own memory: the only fault is the misalignment. */
 static uintptr_t misaligned(void) {
   static uint64_t words[2];
   return (uintptr_t)words + 1;

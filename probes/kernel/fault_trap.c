@@ -27,8 +27,8 @@ static const struct trap {
 
 enum kind { ILLEGAL, BREAKPOINT, DIVIDE, PRIVILEGED };
 
-/* By which signal the kernel says so, each architecture has settled for itself: a privileged instruction is illegal on
- * one and an access violation on another. */
+/* The signal of a trap differs between architectures: a privileged instruction is illegal on one, and an access
+ * violation on another. */
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const struct trap *trap = &traps[toll_choice(r, "trap")];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading again a file that is in memory already: by read, by a map that stays, and by a map made anew each time.
+ * Reading a file that is already in memory: by read, by a permanent mapping, and by a new mapping each time.
  *
  * read copies into a buffer of 64 KiB that stays in the cache; a map is read in place, but a new one pays a fault for
  * every few pages (lmbench: bw_file_rd and bw_mmap_rd). The words are added up in each case, since a program that reads

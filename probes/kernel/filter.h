@@ -38,7 +38,7 @@ static inline size_t filter_argument(unsigned index) {
   return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? offset + 4 : offset;
 }
 
-/* The answer to calls whose loaded word is `value`; all others go on after it. */
+/* Returns an answer for calls whose loaded word is `value`; for all others the filter continues. */
 static inline void filter_answer(struct filter *filter, uint32_t value, uint32_t answer) {
   filter_add(filter, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
   filter_add(filter, BPF_RET | BPF_K, answer, 0, 0);

@@ -3,9 +3,9 @@
  * A call of a function in the same program: the bottom of the ladder, and the price that every other call is compared
  * with (lmbench calls it the procedure call).
  *
- * The function is kept apart from its caller, or the compiler would put its one addition in place of the call. The value
- * goes through the call and back, so that each call waits for the one before. What is left after the control, the same
- * additions in line, is call and return, with no argument to save and a return that the CPU predicts.
+ * The function is kept apart from its caller, or the compiler would put its one addition in place of the call. The
+ * value goes through the call and back, so that each call waits for the one before. The control makes the same
+ * additions in line, so the difference is call and return, without a saved argument and with a predicted return.
  */
 #include "toll.h"
 

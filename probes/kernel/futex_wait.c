@@ -122,7 +122,7 @@ static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
   return 0;
 }
 
-/* A waiter that came too late to sleep found its word changed. */
+/* A waiter that was too late to sleep returns because its word has changed. */
 static enum toll_status check(struct toll_run *r) {
   const struct waits *waits = r->state;
   if (waits->act == WOKEN && (uint32_t)waits->asked != atomic_load(&waits->answered.value))

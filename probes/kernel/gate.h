@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second gates into the kernel, where a CPU has more than one. Each enters once for getppid, from a function of its
+ * The second ways into the kernel of CPUs that have more than one. Each enters once for getppid, from a function of its
  * own as the ordinary gate (entry.h).
  */
 #ifndef TOLL_KERNEL_GATE_H
@@ -32,7 +32,8 @@ TOLL_NOINLINE static long gate_int80(void) {
 }
 #endif
 
-/* The kernel's own code in the program's map, that takes the fastest door of this CPU; 0 where there is none. */
+/* The address of the kernel's code in the program's address space that uses this CPU's fastest entry; 0 if there is
+ * none. */
 static inline uintptr_t gate_of_vdso(void) {
 #if defined(__i386__)
   return (uintptr_t)getauxval(AT_SYSINFO);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs that a hypervisor serves an instruction: the exit from the guest, its work, and the entry again.
+ * The cost of an instruction that a hypervisor serves: the exit from the guest, the hypervisor's work, and the entry.
  *
  * A program can cause few exits by itself. CPUID leaves every guest on Intel's CPUs, and under each usual hypervisor on
  * AMD's; without a hypervisor it only serialises the core, for 100 to 200 cycles. VMCALL leaves the guest at every

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time that a loop loses and the kernel has no account of: a gap of 10 us or more between two looks at the clock, while
- * this CPU took no interrupt and switched to no other task. Firmware takes it (system management interrupts), or the
- * hypervisor. The kernel's hwlat tracer asks the same with interrupts off, and needs root.
+ * Time that a loop loses and the kernel does not account for: a gap of 10 us or more between two readings of the clock,
+ * while this CPU took no interrupt and switched to no other task. Firmware takes it (system management interrupts), or
+ * the hypervisor. The kernel's hwlat tracer asks the same with interrupts off, and needs root.
  *
  * The loop runs in slots of a millisecond, and reads what the CPU counts before and after a slot, outside of the loop. In a
  * slot with a tick and a hidden gap the gap counts as the tick's: what is found is the least.
@@ -62,7 +62,7 @@ static bool counted(struct gaps *gaps, int cpu, uint64_t *count) {
   return column >= 0;
 }
 
-/* Looks at the clock until a gap, or for a slot. Returns the gap, 0 for none. */
+/* Reads the clock until a gap occurs or the slot ends. Returns the gap, 0 for none. */
 static uint64_t spin(struct gaps *gaps) {
   const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC_RAW);
   uint64_t before = began, gap = 0;

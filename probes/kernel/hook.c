@@ -61,7 +61,7 @@ __attribute__((patchable_function_entry(1)))
 TOLL_NOINLINE static long
 hooked_call(void) {
   const long answer = kernel_enter(SYS_getppid, 0, 0);
-  TOLL_MEMORY(); /* no jump in place of the call: this function returns too */
+  TOLL_MEMORY(); /* keeps the compiler from a tail call: this function must return too */
   return answer;
 }
 

@@ -61,8 +61,8 @@ static void fill(const struct huge *huge, char *start, bool by_small_pages) {
   if (by_small_pages) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 }
 
-/* By a new map: before Linux 6.14 a split one keeps its table of small pages when all of them are given back, and takes
- * no huge page. */
+/* Maps the region again: before Linux 6.14 a split region keeps its table of small pages when all of them are
+ * released, and gets no huge page. */
 static void make_fresh(struct huge *huge, char *start) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   const void *mapped = mmap(start, PAGES * huge->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -70,7 +70,7 @@ static void make_fresh(struct huge *huge, char *start) {
   fill(huge, start, huge->act == COLLAPSE);
 }
 
-/* The small pages that the calls took or protected, in a region that stays made. */
+/* Restores the small pages that the calls released or protected, in a region that is kept. */
 static void make_ready(struct huge *huge, char *start) {
   if (huge->act == PROTECT) mprotect(start, PAGES * huge->bytes, PROT_READ | PROT_WRITE);
   for (size_t i = 0; i < PAGES; i++) start[i * huge->bytes + SPLIT_AT * huge->small] = MARK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one operation costs that is asked of the kernel through a ring (io_uring), by how many are submitted at once: one
+ * The cost of one operation that the kernel performs through a ring (io_uring), over the number submitted at once: one
  * io_uring_enter submits `depth` requests and returns with all of them completed. So an operation pays its request, its
  * completion and one depth-th of an entry.
  *
@@ -74,7 +74,7 @@ static enum toll_status make_file(struct toll_run *r) {
 
 /* ---- the ring ---- */
 
-/* A thread of the timed worker's core would share it. */
+/* A thread on the timed worker's core would take execution units from it. */
 static int poller_of(const struct toll_run *r) {
   for (unsigned i = 1; i < r->cpu_count; i++)
     if (!toll_share_core(r->cpus[0], r->cpus[i])) return r->cpus[i];

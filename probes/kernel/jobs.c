@@ -3,9 +3,9 @@
  * Several programs at once, as `make -j` starts them: from the first start to the news of the last one's end
  * (lmbench: lat_pmake, and lat_cmd for one).
  *
- * Each is this executable itself, which turns a loop so often as its environment says and ends before main(). Where they run
- * is the system's choice among the visit's CPUs, since spreading them is what it is asked to do here; the creator is
- * unpinned for the batch, and what it starts inherits that. Without work the price of starting them is left; with work the
+ * Each is this executable itself, which turns a loop so often as its environment says and ends before main(). The
+ * system chooses their CPUs among the visit's, since distributing them is part of the measured work; the creator is
+ * unpinned for the batch, and its children inherit that. Without work the price of starting them is left; with work the
  * CPUs' number shows: beyond it they wait for each other.
  */
 #define _GNU_SOURCE 1

@@ -50,7 +50,7 @@ static inline bool keep_until_end(void (*remove)(const void *what), const void *
   return read(life[1], &ready, 1) == 1; /* until then a signal to the visit's would reach it */
 }
 
-/* Who ends in good order ends after it, so that nothing is left when the host reads of the end. */
+/* A process that ends normally waits for it, so that nothing is left when the host reads the end record. */
 __attribute__((destructor)) static void await_keeper(void) {
   if (keeper.process <= 0 || keeper.owner != getpid()) return;
   shutdown(keeper.life, SHUT_WR); /* companions of a wrong answer hold the end until this process ends */

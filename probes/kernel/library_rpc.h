@@ -4,8 +4,8 @@
  * UDP, on the loopback or to another machine. Both ends are made of sockets that are there already, so that neither asks a port mapper nor reads the
  * system's list of networks.
  *
- * The archive refers to Kerberos, of which Debian has no archive: its functions stand here as what ends the program, since
- * nothing here asks for such credentials.
+ * The archive refers to Kerberos, for which Debian has no archive: its functions are defined here and end the program,
+ * since nothing here uses such credentials.
  */
 #ifndef TOLL_KERNEL_LIBRARY_RPC_H
 #define TOLL_KERNEL_LIBRARY_RPC_H
@@ -85,7 +85,7 @@ static inline bool rpc_open(int type, uint32_t (*answer)(void *context, uint32_t
   return rpc_open_client(client, &address, type);
 }
 
-/* Takes whatever comes until so many questions are answered. */
+/* Serves requests until this number of questions is answered. */
 static inline void rpc_serve(uint64_t questions) {
   for (const uint64_t last = rpc.served + questions; rpc.served < last;) {
     const int ready = poll(svc_pollfd, (nfds_t)svc_max_pollfd, -1);

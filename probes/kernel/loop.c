@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The control that every other price is given in units of: a loop of two instructions, a decrement and a branch.
+ * The control loop, in whose turns other costs are stated: two instructions, a decrement and a branch.
  *
  * "Speed limits" (Willcocks 2013, test A) timed such a loop beside its kernel entries, and found it 51 % faster after a
  * rebuild of other code: where this rate moves between two runs, the machine moved, and no difference may be blamed on

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mapping memory by size: made and taken away untouched, touched in between, or only its protection changed.
+ * The cost of mapping memory over its size: mapped and unmapped untouched, touched in between, or only its protection
+ * changed.
  *
- * A map alone is bookkeeping and costs the same at every size; what grows with it are the pages, each of which is faulted
- * in, and torn down with its translation. Changing the protection of touched pages walks the same tables and throws the
- * translations away. The file kinds map pages that the page cache already holds. lmbench's lat_mmap writes a byte every
- * 16 KiB of the first tenth of a shared map of a file: of the run's folder, since what a first store costs is the file
- * system's matter. The other files are in memory.
+ * A mapping alone is bookkeeping and costs the same at every size; its pages, each of which is faulted in and later
+ * removed with its translation, add a cost that grows with the size. Changing the protection of touched pages walks the
+ * same tables and throws the translations away. The file kinds map pages that the page cache already holds. lmbench's
+ * lat_mmap writes a byte every 16 KiB of the first tenth of a shared map of a file: of the run's folder, since what a
+ * first store costs is the file system's matter. The other files are in memory.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -92,7 +93,7 @@ static void work_on_maps(struct toll_run *r) {
     for (uint64_t i = r->iterations; i; i--) map_and_unmap(mapping);
 }
 
-/* Whether each byte that lmbench's way writes is in the file. */
+/* Whether the file contains each byte that lmbench's variant writes. */
 static bool is_written(const struct mapping *mapping) {
   char byte;
   for (size_t i = 0; i < mapping->bytes / LMBENCH_SHARE; i += LMBENCH_STEP)

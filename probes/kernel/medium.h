@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a folder's files lie on: a disk, or memory that only looks like one.
+ * The medium of a folder's files: a disk, or memory.
  */
 #ifndef TOLL_KERNEL_MEDIUM_H
 #define TOLL_KERNEL_MEDIUM_H
@@ -25,7 +25,7 @@ static inline bool is_in_memory(const char *folder) {
   return (unsigned long)status.f_type == MEDIUM_TMPFS || (unsigned long)(uint32_t)status.f_type == MEDIUM_RAMFS;
 }
 
-/* For prepare: what is in memory is no disk, whatever its folder is called. */
+/* For prepare: skips if the folder is in memory, whatever its name. */
 static inline enum toll_status needs_disk(struct toll_run *r, const char *folder) {
   if (!is_in_memory(folder)) return TOLL_OK;
   return toll_skip(r, "%.160s is in memory (tmpfs): --folder FOLDER names one on a disk", folder);
@@ -37,8 +37,8 @@ static inline enum toll_status refuse_file(struct toll_run *r, const char *folde
   return toll_skip(r, "no file can be made in %.160s: %s", folder, strerror(error));
 }
 
-/* A file that is gone with the process: without a name where the file system has that, else with one that is gone at
- * once. flags: besides O_RDWR. */
+/* Opens a file that is removed when the process ends: without a name if the file system supports that, else with one
+ * that is removed at once. flags: besides O_RDWR. */
 static inline int open_nameless(const char *folder, int flags) {
   char name[1100];
   const int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);

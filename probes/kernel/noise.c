@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the machine takes from a loop that does nothing but look at the clock: each look that comes late by a microsecond or
- * more is a detour, by the timer's tick, another program, an interrupt, or a hypervisor that runs another guest.
+ * The time that a loop of clock readings loses: each reading that is late by a microsecond or more is a detour, caused
+ * by the timer's tick, another program, an interrupt, or a hypervisor that runs another guest.
  *
  * A batch is long beside the period of the slowest timer (10 ms), so that detours which come regularly are seen to: the most
  * common distance between two of them, and how many keep it, say what took the time. That is a program's view, at a
@@ -40,7 +40,7 @@ static void note(struct detours *detours, uint64_t ns, uint64_t since_last_ns) {
   if (since_last_ns && detours->gap_count < MOST_GAPS) detours->gaps[detours->gap_count++] = since_last_ns;
 }
 
-/* A detour takes time, and what a counted clock counts is the program's own work. */
+/* A detour takes time, and a clock that counts instructions counts only the program's own. */
 static enum toll_status prepare(struct toll_run *r) {
   return toll_clock_is_real() ? TOLL_OK : toll_skip(r, "the clock is counted, and no time is taken from a count");
 }
@@ -74,7 +74,8 @@ static int compare(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* The distance that most keep within a twentieth, and the share of the detours that do. Where few do, there is none. */
+/* Finds the most common distance between detours, to within a twentieth, and the share of detours at this distance.
+ * If the share is small, there is no period. */
 static void report_period(struct toll_run *r, struct detours *detours) {
   const uint64_t count = detours->gap_count;
   uint64_t most = 0, from = 0;

@@ -105,7 +105,7 @@ struct Bogo {
   static Number apply(Number x, Number c, Number d) { return (1 + x) * (c - x) / d; }
 };
 
-/* Two factors near the root of the largest number. */
+/* Two factors near the square root of the largest number. */
 template <class Number>
 struct Factors;
 template <>

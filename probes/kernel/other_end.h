@@ -2,8 +2,8 @@
  *
  * Where the other end of a call runs: on the caller's CPU, on another core, or on the other thread of the caller's core.
  *
- * Which CPUs are threads of one core is the system's word. Where it says nothing of it, the second CPU of the visit is
- * taken for another core, and a sibling is nowhere.
+ * The system reports which CPUs are threads of one core. If it does not, the visit's second CPU counts as another core,
+ * and there is no sibling.
  */
 #ifndef TOLL_KERNEL_OTHER_END_H
 #define TOLL_KERNEL_OTHER_END_H

@@ -14,7 +14,7 @@
 
 enum { LARGEST_PAGE = 1 << 20, LONGEST_HEAD = 512 };
 
-/* The same bytes for everyone, so that the client knows what it has to get. */
+/* The same bytes in every process, so that the client knows the expected content. */
 static inline char page_byte(size_t at) {
   return (char)('a' + at % 23);
 }

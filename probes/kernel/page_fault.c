@@ -2,10 +2,10 @@
  *
  * One page fault that the kernel serves by itself, by kind.
  *
- * What is in the price: the fault and all that the kernel does for it (finds, zeroes or copies a page, maps it, accounts
- * for it). What is not: the page's way back. Fresh pages do not grow on an endless map, so the region is given back when
- * each of its pages has been touched, and the watch is stopped meanwhile. Such a page is soon taken again, and some of it
- * may still be cached: a program that only grows pays a little more. The control touches the pages of a region that is
+ * The time includes the fault and the kernel's work for it (finds, zeroes or copies a page, maps it, accounts for it).
+ * It excludes releasing the page. Fresh pages do not grow on an endless map, so the region is given back when each of
+ * its pages has been touched, and the watch is stopped meanwhile. Such a page is soon taken again, and some of it may
+ * still be cached: a program that only grows pays a little more. The control touches the pages of a region that is
  * never given back.
  *
  * The kinds: an anonymous page stored to is taken and zeroed; one that is only read gets the kernel's one page of zeros;
@@ -118,7 +118,7 @@ static void read_pages(struct faults *faults, uint64_t pages) {
   }
 }
 
-/* The same maps, of which no page is read. */
+/* The control's mappings: the same, but no page of them is read. */
 static void read_no_pages(struct faults *faults, uint64_t pages) {
   struct region *region = &faults->known;
   for (; pages; pages--) {
@@ -164,7 +164,7 @@ static enum toll_status lay_out(struct toll_run *r) {
   return of_file ? map_files(r, faults) : map_nothing(r, faults);
 }
 
-/* Every page has been touched: without pages again, or only from its beginning. */
+/* When every page has been touched: releases all pages, or continues at the beginning. */
 static void start_again(const struct faults *faults, struct region *region) {
   region->next = 0;
   if (region->kept) return;
@@ -213,7 +213,7 @@ static uint64_t faults_so_far(void) {
   return (uint64_t)usage.ru_minflt;
 }
 
-/* Of the fresh region what was touched since it was given back. */
+/* The bytes of the fresh region that were touched since it was released. */
 static size_t bytes_so_far(const struct faults *faults) {
   return faults->fresh.next * faults->page_bytes;
 }

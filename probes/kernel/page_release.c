@@ -55,7 +55,7 @@ static enum toll_status prepare(struct toll_run *r) {
   return release->act == COPY ? make_file(r, release) : TOLL_OK;
 }
 
-/* Pages that are in the process's tables; of COPY not writable yet. */
+/* Maps pages into the process's tables; for COPY they are not writable yet. */
 static volatile char *touched(struct release *release) {
   const bool copied = release->act == COPY;
   void *start = mmap(NULL, release->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | (copied ? 0 : MAP_ANONYMOUS),
@@ -112,7 +112,7 @@ static void spin(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) TOLL_OPAQUE(i);
 }
 
-/* Whether an act has its effect: the pages are gone or not, and the file holds what it held. */
+/* Checks the effect of an act: whether the pages are unmapped, and whether the file is unchanged. */
 static enum toll_status check(struct toll_run *r) {
   struct release *release = r->state;
   if (release->failed) return toll_wrong(r, "%llu calls failed", (unsigned long long)release->failed);

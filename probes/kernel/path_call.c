@@ -27,7 +27,7 @@ static const char *path_of(const struct paths *paths, char *path) {
   return path;
 }
 
-/* One file's path is written once; of many, each before it is asked for. */
+/* The path of a single file is written once; with many files, each path is written before its call. */
 struct cursor {
   struct paths *paths;
   char path[TREE_PATH];
@@ -99,7 +99,7 @@ static void call(struct toll_run *r) {
   }
 }
 
-/* The same walk over the files without the kernel: what writing many paths costs. */
+/* The control: the same sequence of files without calls, which is the cost of writing many paths. */
 static void control(struct toll_run *r) {
   struct paths *paths = r->state;
   struct cursor cursor = {.paths = paths};

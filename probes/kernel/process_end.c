@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a process by its memory: from the word to end to the news of it.
+ * The time to end a process, over its memory: from the request to end until the parent learns of the end.
  *
  * exit(2) takes each page's translation away and gives the page back if it was the last user's: pages that the child
  * touched itself are freed, those that it has from fork(2) lose one of two users. The control ends a child that has no such
@@ -37,7 +37,7 @@ static char *map(size_t bytes) {
   return start;
 }
 
-/* Says that it is ready, and ends when the parent closes its end. */
+/* The child: reports that it is ready, and ends when the parent closes its end. */
 static void live(const struct endings *endings, int channel, bool touches) {
   char byte = 0;
   char *own = touches ? map(endings->bytes) : NULL;

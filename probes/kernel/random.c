@@ -3,9 +3,10 @@
  * One random number from each of the generators that a C library has (lmbench: lat_rand), and from the kernel's.
  *
  * Each batch begins with the same seed and adds its numbers up, and the check draws the last batch again: a call that a
- * compiler took out of its loop would leave another sum. drand48 and lrand48 are held to the recurrence that POSIX gives.
- * rand and random take a lock, which costs more than their arithmetic; rand_r and the others of their kind have their state
- * from the caller, or share it unguarded. The kernel's numbers can't be drawn twice: of them none may be the last one again.
+ * compiler took out of its loop would leave another sum. drand48 and lrand48 are held to the recurrence that POSIX
+ * gives. rand and random take a lock, which costs more than their arithmetic; rand_r and the others of their kind have
+ * their state from the caller, or share it unguarded. The kernel's numbers cannot be drawn twice: each must differ from
+ * the previous one.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

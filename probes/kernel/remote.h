@@ -63,7 +63,7 @@ static inline void echo_datagrams(int file) {
   }
 }
 
-/* What an answer by RPC is to its question. */
+/* The answer by RPC to a question. */
 static inline uint32_t rpc_answer(void *context, uint32_t question) {
   (void)context;
   return ~question;
@@ -144,7 +144,7 @@ static inline enum toll_status find_service(struct toll_run *r, enum service ser
   return TOLL_OK;
 }
 
-/* A socket that gives up before the visit's deadline does. */
+/* Returns a connected socket whose timeouts are shorter than the visit's deadline. */
 static inline int reach(const struct address *address, int type) {
   const struct timeval patience = {.tv_sec = REMOTE_PATIENCE_S};
   const int file = socket(AF_INET, type | SOCK_CLOEXEC, 0);

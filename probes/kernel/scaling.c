@@ -134,7 +134,7 @@ static bool write_and_read(struct worker *own) {
   return write(own->pipe_end, &sent, 1) == 1 && read(own->file, &got, 1) == 1 && got == sent;
 }
 
-/* A file of the kernel's with a number in it is ready for good, since no program reads it. */
+/* An eventfd with a number in it stays ready, since no program reads it. */
 static bool watch_one(struct worker *own) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = REGION_PAGES};
   own->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -256,7 +256,7 @@ static enum toll_status start_sleeper(struct toll_run *r) {
   return error ? refuse(r, error) : TOLL_OK;
 }
 
-/* For the tables that fork copies, alike in each worker: a process has those of its parent. */
+/* Maps memory whose page tables fork copies, equal in each worker: a process has those of its parent. */
 static bool take_ballast(struct toll_run *r) {
   const struct toll_buffer_request pages = {.bytes = BALLAST_PAGES * toll_page_bytes(), .pages = TOLL_PAGES_SMALL};
   return toll_buffer(r, pages) != NULL;

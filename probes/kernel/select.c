@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the one file of many that has something to read: select, poll and epoll over 10 to 500 descriptors.
+ * Finding the one readable file among many: select, poll and epoll over 10 to 500 descriptors.
  *
  * select and poll receive all descriptors at each call and test every one; epoll has registered them before, and
  * returns the ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason
@@ -50,7 +50,7 @@ static bool open_tcp(struct watched *watched, int *file, int *other_end) {
   return *file >= 0;
 }
 
-/* What is asked whether it can be written to is one file under many descriptors, as with lmbench. */
+/* For writability, one file under many descriptors is tested, as in lmbench. */
 static bool open_again(struct watched *watched, int *file, int *other_end) {
   *file = dup(watched->file[0]), *other_end = watched->other_end[0];
   return *file >= 0;
@@ -94,7 +94,7 @@ static enum toll_status prepare(struct toll_run *r) {
     return toll_skip(r, "a plain file is always ready, so that the last is not the one ready file");
   if ((call == SELECT || call == WRITABLE) && watched->file[last] >= FD_SETSIZE)
     return toll_skip(r, "select knows %d descriptors only", FD_SETSIZE);
-  /* lmbench's sockets have nothing to read: asking one that has takes longer, for whatever is asked. */
+  /* lmbench's sockets have nothing to read: testing a readable socket takes longer, for any condition. */
   if (call != WRITABLE && write(watched->other_end[last], &one, sizeof one) != (ssize_t)sizeof one)
     return toll_fail(r, "the last file could not be made ready");
   return TOLL_OK;

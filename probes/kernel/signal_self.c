@@ -2,10 +2,11 @@
  *
  * A signal that a program sends to itself, from the call to the handler and back, and the two calls around it.
  *
- * Sending is an entry; before the kernel returns from it, it writes the interrupted context onto the user's stack, goes to
- * the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal stops half-way: it is noted, and
- * sigtimedwait(), a second call, takes it. Sent again before it is taken it is dropped, since it is pending already. Signal 0 is sent to nothing but the check of the sender's rights: what lmbench's lat_sig subtracts
- * from a signal that is handled. Installing a handler is the bare entry with a copy of the action.
+ * Sending is an entry; before the kernel returns from it, it writes the interrupted context onto the user's stack, goes
+ * to the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal becomes pending, and
+ * sigtimedwait(), a second call, takes it. If it is sent again while pending, it is dropped. Signal 0 only checks the
+ * sender's permission: lmbench's lat_sig subtracts it from a handled signal. Installing a handler is an entry with a
+ * copy of the action.
  */
 #define _GNU_SOURCE 1
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program pays that asks the kernel to be protected from speculation (prctl(2), PR_SET_SPECULATION_CTRL), for each
- * entry into the kernel and for each switch to another process, beside a program that asks for nothing.
+ * The cost of requesting protection from speculation (prctl(2), PR_SET_SPECULATION_CTRL), for each entry into the
+ * kernel and for each switch to another process, compared with a program without a request.
  *
  * store_bypass_disabled: the CPU lets no load pass an older store whose address is unknown (SSBD). The kernel sets a
  * register at each switch between a process with it and one without; while it is set, all code of the process waits, and
@@ -42,7 +42,7 @@ struct hops {
   long answer;
 };
 
-/* What is asked for, and where the kernel is told at boot that a program may ask. */
+/* The requested protection, and the boot parameter that permits the request. */
 static const struct {
   unsigned long feature, wanted;
   const char *name, *option;

@@ -63,7 +63,7 @@ static void send_message(struct stream *stream, bool lend) {
   }
 }
 
-/* Sends, and waits until all has arrived: what lies in the kernel's buffer is not yet delivered. */
+/* Sends, and waits until all data have arrived: data in the kernel's buffer are not yet delivered. */
 static void send_all(struct toll_run *r) {
   struct stream *stream = r->state;
   const bool lend = toll_choice(r, "route") == VMSPLICE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One and the same system call, served by ever more distant supervisors: the ladder of fast paths.
+ * One system call, served by supervisors at increasing distance.
  *
  *   kernel    the call's own code
  *   refusal   a filter's errno: decided on the way in
@@ -9,12 +9,12 @@
  *   user_notification  a filter's notification of another process, which answers through a file
  *   trace     a stop that wakes a tracer, which lets the call go on
  *
- * Emulators, sandboxes and record-and-replay debuggers choose their rung by this price; an old ABI's floating-point
- * emulator and a pager in user mode stand on the same ladder. The supervisor runs on the program's CPU: a second one
+ * Emulators, sandboxes and record-and-replay debuggers choose their method by this cost; an old ABI's floating-point
+ * emulator and a pager in user mode use the same methods. The supervisor runs on the program's CPU: on a second CPU it
  * would only wait, and have to be woken.
  *
- * The call is getuid, which nothing else in the program uses. Who answers in the kernel's place gives a number of its own, and
- * the tracer counts its stops, so that the right one is seen to have served.
+ * The call is getuid, which nothing else in the program uses. A supervisor that answers instead of the kernel returns a
+ * number of its own, and the tracer counts its stops, which proves that the intended supervisor served the call.
  */
 #define _GNU_SOURCE 1
 #include <sched.h>
@@ -137,7 +137,8 @@ static bool await_call(pid_t program) {
   return false;
 }
 
-/* The program is the parent of its companions. It is let go at the last stop, since one that runs cannot be let go. */
+/* The program is the parent of its companions. The tracer detaches at the last stop, since it cannot detach from a
+ * running process. */
 static void trace(struct toll_run *r) {
   struct supervised *state = r->state;
   const pid_t program = getppid();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One and the same first touch of a page, served by ever more distant pagers.
+ * The first access to a page, served by pagers at increasing distance.
  *
  *   kernel           finds a page of zeros by itself
  *   signal           the program's own handler opens the page by a change of its protection, as garbage collectors and
@@ -54,12 +54,12 @@ struct paged {
   int refused; /* why the system took no page back, or 0 */
 };
 
-/* The handler's own view: a signal has no other argument. */
+/* The handler's data, since a signal has no other argument. */
 static struct {
   unsigned by;
   int file;
   size_t page_bytes;
-  char *start, *source; /* of the program's pages, and of those that are copied or moved there */
+  char *start, *source; /* bytes of the program's pages, and of the pages that are copied or moved there */
   volatile uint64_t served;
   volatile int refused; /* why the kernel took no page from the pager, or 0 */
 } pager;

@@ -117,7 +117,7 @@ static uint64_t major_faults(void) {
   return (uint64_t)usage.ru_majflt;
 }
 
-/* Reads those of the pages that are in memory, which maps them; returns how many they are. */
+/* Reads the pages that are in memory, which maps them. Returns their number. */
 static unsigned map_what_is_in_memory(const struct swapped *swapped) {
   unsigned char in_memory[PAGES * APART] = {0};
   unsigned count = 0;
@@ -130,8 +130,8 @@ static unsigned map_what_is_in_memory(const struct swapped *swapped) {
   return count;
 }
 
-/* A page that is still being written stays in memory. Later, mapped and as it was written, it is given up at once.
- * Returns how many stay. */
+/* Pages out. A page that is still being written stays in memory; a later call releases it at once, if it is mapped
+ * and unchanged. Returns the number of pages that stay. */
 static unsigned page_out(struct swapped *swapped) {
   enum { TRIES = 100, WRITTEN_US = 200 };
   unsigned left = PAGES;

@@ -3,11 +3,11 @@
  * A switch from one process to the next: a ring of processes on one CPU that pass a token through pipes.
  *
  * One CPU, or nothing is switched: with two, a token wakes an idle CPU, which costs something else. Each process owns a
- * footprint that it reads and dirties, a line at a time, whenever it has the token, as lmbench's lat_ctx does (McVoy and
- * Staelin 1996). When the ring's footprints no longer fit a cache, each turn refills it; that is the working set's price
- * and not the switch's. So the control is one process that makes the same reads and writes of the same pipes and cycles
- * through the same footprints, at the same addresses, and the difference is the switch: scheduler, address space,
- * and the entries of the translation cache that go with it. Nothing measured apart is subtracted.
+ * footprint that it reads and dirties, a line at a time, whenever it has the token, as lmbench's lat_ctx does (McVoy
+ * and Staelin 1996). When the ring's footprints no longer fit a cache, each turn refills it; this is the cost of the
+ * working set and not of the switch. So the control is one process that makes the same reads and writes of the same
+ * pipes and cycles through the same footprints, at the same addresses, and the difference is the switch: scheduler,
+ * address space, and the entries of the translation cache that go with it. Nothing measured apart is subtracted.
  *
  * A process writes its token on and only then waits for the next: its write wakes the next process, its read lets it run.
  * Where the CPU tags translations with an address space's number, rings that outgrow the numbers the kernel deals out

@@ -2,10 +2,10 @@
  *
  * Instructions that trap, each of a known length, and the way past them.
  *
- * A handler that only returns would meet the same instruction again: it has to move the program counter that the kernel
- * saved, by the length of the instruction where the CPU saved the address of the culprit, by nothing where it saved the
- * address after it (int3 on x86, all but page faults on s390x). Instructions are given by their bytes where an
- * assembler may choose among encodings of different length.
+ * A handler that only returned would execute the same instruction again: it has to advance the saved program counter,
+ * by the length of the instruction if the CPU saved its address, or by nothing if it saved the next address (int3 on
+ * x86, all but page faults on s390x). Instructions are given by their bytes where an assembler may choose among
+ * encodings of different length.
  */
 #ifndef TOLL_KERNEL_TRAP_H
 #define TOLL_KERNEL_TRAP_H
@@ -164,7 +164,8 @@ static inline bool trap_misaligned(bool refused) {
 #endif
 }
 
-/* The handler, and what it knows: how far to move on. It counts, so that a probe can prove that each trap arrived. */
+/* The handler's state: by how much it advances the program counter, and a count, by which a probe proves that each
+ * trap arrived. */
 static struct {
   volatile uint64_t taken;
   int bytes;

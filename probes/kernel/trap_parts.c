@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same round trip as fault_trap's, in its three parts: the entry, until the kernel knows which signal it owes; the
- * delivery, until the handler's first instruction; the return, from its last to the one after the trap.
+ * The round trip of fault_trap in three parts: the entry, until the kernel has determined the signal; the delivery,
+ * until the handler's first instruction; the return, from its last instruction to the one after the trap.
  *
- * The program sees two moments from inside, the handler's first and last. What lies before the first is entry and
- * delivery together. A signal that the program sends to itself is delivered by the same code, and costs on top what a
- * send costs that is ignored; so that much less is the delivery, and the entry is the rest. If nothing is left, no
+ * The program sees two moments from inside, the handler's first and last. The time before the first is entry and
+ * delivery together. A signal that the program sends to itself is delivered by the same code, after a send; an ignored
+ * signal costs the send alone, so the difference is the delivery, and the entry is the rest. If nothing is left, no
  * entry is reported.
  *
  * Moments are medians of many rounds, less what reading the clock takes: no sum over a batch could separate the
@@ -132,7 +132,7 @@ static double time_sends(bool handled) {
   return middle(took);
 }
 
-/* The handler of a signal that was sent moves past nothing. */
+/* The handler of a sent signal does not advance the program counter. */
 static double delivery_ns(void) {
   const int bytes = trap_handled.bytes;
   const uint64_t taken = trap_handled.taken;
@@ -164,7 +164,7 @@ static const char *const kinds[] = {"undefined_instruction",  "breakpoint", "div
                                     "privileged_instruction", "null_store", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "trap", .kind = TOLL_CHOICE, .summary = "what traps", .choices = kinds}, {0}};
-/* With a meaning, so that a run goes on until the parts are known as well as the whole. */
+/* The parts have a meaning, so that a run continues until they converge too. */
 #define PART(part, text) \
   { .name = part, .unit = "ns", .summary = text, .source = TOLL_GAUGE, .means = "trap-part" }
 static const struct toll_metric metrics[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tests of "Speed limits", and what a place with vectors of its own offers for them.
+ * The tests of "Speed limits", and the interface of a target with custom vectors.
  */
 #ifndef TOLL_KERNEL_VECTORS_H
 #define TOLL_KERNEL_VECTORS_H
@@ -19,7 +19,7 @@ enum vectors_test {
   VECTORS_OBJECT_FAR
 };
 
-/* What a register holds before a call, and after it where the handler was ours. */
+/* The value of a register before a call, and after it if the custom handler ran. */
 #define VECTORS_UNTOUCHED 0x7011
 
 struct vectors {
@@ -30,7 +30,7 @@ struct vectors {
   const char *failure; /* what ended the last run in another way than its own; NULL: nothing */
 };
 
-/* Where a test stores, and what it says in its register of magic numbers. */
+/* The address to which a test stores, and the value of its magic-number register. */
 struct vectors_way {
   uint32_t address, magic;
 };

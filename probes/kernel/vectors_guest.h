@@ -9,7 +9,7 @@
 
 #include "custom_vectors.h"
 
-/* Where things lie, as the guest and its kernel see them. Nothing is mapped at 0. */
+/* The guest's address map. Nothing is mapped at 0. */
 #define GUEST_BYTES      0x20000
 #define GUEST_CALLER_MAP 0x1000 /* four tables, one a level */
 #define GUEST_OBJECT_MAP 0x5000

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waking a thread on a CPU that has gone idle, from the call that wakes it to the sight of what it does first.
+ * Waking a thread on an idle CPU, from the waking call until its first store is seen.
  *
- * The longer a CPU has nothing to do, the deeper it sleeps: its clocks are stopped, then its caches emptied, and in a guest
- * the hypervisor takes it away and must first be asked to give it back. So the time that it has been idle is the axis, and
- * passes with the watch stopped. The waking side spins for the answer, or its own wake-up would be in the price too.
+ * The longer a CPU has nothing to do, the deeper it sleeps: its clocks are stopped, then its caches emptied, and in a
+ * guest the hypervisor takes it away and must first be asked to give it back. So the time that it has been idle is the
+ * axis, and passes with the watch stopped. The waking side spins for the answer; otherwise its own wake-up would be
+ * measured too.
  */
 #define _GNU_SOURCE 1
 #include "bell.h"

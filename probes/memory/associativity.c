@@ -2,8 +2,8 @@
  *
  * How many lines of one set a cache holds: a random cycle over lines that lie a power of two apart. Where that distance
  * is a multiple of what one way of the cache covers, all of them fall into one set, and the load turns from a hit into
- * a miss as their number passes the ways. Small pages show it for a first cache that is indexed within the page; on
- * huge pages the address bits of larger caches are the program's own too, as far as no hash stirs them.
+ * a miss as their number passes the ways. Small pages show it for a first cache that is indexed within the page. On
+ * huge pages a program also controls the address bits that index larger caches, unless these hash them.
  */
 #include "walk.h"
 

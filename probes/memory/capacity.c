@@ -2,10 +2,10 @@
  *
  * How much memory the first or the second cache holds at once, counted in pages that fit into it together (pack.h).
  *
- * Latency over size cannot tell that where frames are random, as in a guest whose huge pages are small ones of its host:
- * a cache that replaces at random, and a larger one that replaces the oldest line, have nearly the same curve. Here no
- * policy matters, since the pages are chosen so that nothing is replaced. What is counted can only be too little: pages
- * that fit were refused or not met, or another program used a part of the cache meanwhile.
+ * Latency over size cannot show this if frames are random, as in a guest whose huge pages are small pages of its host:
+ * a cache with random replacement and a larger one with LRU have nearly the same curve. Here the policy has no effect,
+ * since the pages are chosen so that nothing is replaced. The count can only be too low: pages that fit were refused or
+ * not tried, or another program used a part of the cache meanwhile.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -38,7 +38,7 @@ static double seconds(void) {
   return seconds_of(CLOCK_MONOTONIC_RAW);
 }
 
-/* While the process is stopped or waits for a CPU, no time of the search passes. */
+/* The search's time is CPU time: it does not pass while the process is stopped or waits for a CPU. */
 static double seconds_worked(void) {
   return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -76,14 +76,14 @@ static void thread(struct capacity *c, unsigned tested, unsigned count) {
   *last = c->head;
 }
 
-/* Few cells are walked several times in a lap, or the clock's own step would tell. A lap is a whole number of the
- * walk's turns: a cell whose lines are long may be half of one. */
+/* Few cells are walked several times in a lap, so that a lap is long compared with the clock's step. A lap is a
+ * whole number of the walk's turns: a cell with long lines may be half a turn. */
 static uint64_t repeats_of(const struct capacity *c, unsigned count) {
   const uint64_t parts = c->lines < WALK_TURN ? WALK_TURN / c->lines : 1;
   return (FEW / count + parts) / parts * parts;
 }
 
-/* The first lap brings the lines. */
+/* The first lap loads the lines into the cache. */
 static double lap(void *context, const uint32_t *cells, unsigned tested, unsigned count) {
   struct capacity *c = context;
   double least = DBL_MAX;

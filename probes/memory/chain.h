@@ -12,7 +12,7 @@
 
 #include "toll.h"
 
-/* 64 additions a turn: the loop's own counting runs beside the chain and never holds it up. */
+/* 64 additions a turn: the loop's own counting runs in parallel and never delays the chain. */
 enum { TURN = 64 };
 
 struct chain {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The core clock of every CPU of the visit in turn, and how long it takes to reach it: each CPU is left alone for some
- * milliseconds, so that it goes idle, and then runs chains of additions (chain.h) of some 20 us.
+ * The core clock of every CPU of the visit, one after another, and the time to reach it: each CPU is unused for some
+ * milliseconds, so that it goes idle, and then runs chains of additions (chain.h) of about 20 us.
  *
- * A chain that is interrupted seems slow, and none seems fast: the best chain of a CPU is its clock. The time until the
- * first chain within 5 % of it is the ramp, in CPU time of this thread, since a CPU that runs another program raises its
- * clock meanwhile. A governor that samples each 10 ms takes as long; hardware takes 0.5 ms to 2 ms. Of many CPUs each has
+ * An interruption only slows a chain, so the fastest chain of a CPU gives its clock. The time until the first chain
+ * within 5 % of it is the ramp, in CPU time of this thread, since a CPU that runs another program raises its clock
+ * meanwhile. A governor that samples each 10 ms takes as long; hardware takes 0.5 ms to 2 ms. Of many CPUs each has
  * less time: a visit ends within 3 s.
  */
 #define _GNU_SOURCE 1

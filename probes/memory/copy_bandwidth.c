@@ -20,7 +20,7 @@ static enum toll_status prepare(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* Each batch copies something new: five words of the source hold the number of passes made before it. */
+/* Each batch copies new content: five words of the source contain the number of passes before it. */
 static void copy(struct toll_run *r) {
   struct bandwidth *b = r->state;
   copy_stamp(&b->span, b->source, (uint32_t)b->span.passes + 1);

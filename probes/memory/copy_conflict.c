@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a copy loses where source and target get into each other's way. A core compares a load with the stores before it
- * by their low 12 address bits first: where the target lies a little past the source modulo 4 KiB, each load seems to
- * read what was just stored, and waits (Intel optimisation manual, 4 KiB aliasing). And where both lie alike in their
- * page, their lines meet in the same sets of the first cache. `offset` is how far the target lies past the source,
- * modulo 4 KiB; the control copies to a target half a page away.
+ * The loss of a copy by conflicts between source and target. A core compares a load with the stores before it by their
+ * low 12 address bits first: where the target lies a little past the source modulo 4 KiB, each load seems to read what
+ * was just stored, and waits (Intel optimisation manual, 4 KiB aliasing). And where both lie alike in their page, their
+ * lines meet in the same sets of the first cache. `offset` is how far the target lies past the source, modulo 4 KiB;
+ * the control copies to a target half a page away.
  */
 #include "copy_kernels.h"
 
@@ -55,7 +55,8 @@ static void copy_distant(struct toll_run *r) {
   c->distant_stamp = copy(r, &c->distant);
 }
 
-/* Batches of the two take turns, and each stamps the source anew: what the other copied before is recognised by its stamps. */
+/* Batches of body and control alternate, and each writes a new stamp into the source, by which earlier copies of the
+ * other are recognised. */
 static enum toll_status check(struct toll_run *r) {
   struct conflict *c = r->state;
   copy_stamp(&c->near, c->source, c->near_stamp);

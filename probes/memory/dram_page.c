@@ -14,7 +14,7 @@
 
 #define LINE ((size_t)64)
 
-/* Lines whose number lacks the bit of the distance, counted through. */
+/* The number of the i-th line whose number does not have the bit of the distance. */
 static size_t offset(const struct pairs *p, size_t pair) {
   size_t near = p->distance / LINE;
   return (pair / near * 2 * near + pair % near) * LINE;

@@ -47,7 +47,7 @@ struct worker {
   bool ready;
   unsigned long sum[WIDE], addend;
   uint64_t steps;
-  /* At the beginning of a line for all: lines that are crossed would make a copy longer. */
+  /* At the beginning of a line for all workers: a copy that crosses a line takes longer. */
   uint64_t source[COPY_WORDS] __attribute__((aligned(128))), target[COPY_WORDS];
   char padding[128]; /* neighbours in this array are written by other CPUs */
 };
@@ -164,8 +164,9 @@ static enum toll_status prepare(struct toll_run *r) {
   return s->loop == SECOND_CACHE ? take_pages(r, s) : TOLL_OK;
 }
 
-/* The first of the node's workers that comes makes the walk from its own CPU; others wait, but for workers in turn, which
- * come when it is made. The walk's last lines, which walk_lay() would leave in the caches, are left nowhere: a worker stands right before them. */
+/* The node's first worker makes the walk from its own CPU; background workers wait for it, and workers in turn come
+ * later anyway. The walk is flushed from the caches: walk_lay() would leave its last lines there, and one worker's
+ * walk starts just before them. */
 static void lay_node(struct toll_run *r, const struct sweep *s, struct node *node) {
   touch_here(node->memory, s->far_bytes);
   walk_lay_part(r, &node->walk, node->memory, s->far_bytes, toll_line_bytes(), TOLL_ORDER_RANDOM, SIZE_MAX);

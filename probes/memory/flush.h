@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Puts lines out of all caches, as a program may on x86 and aarch64. Elsewhere only other lines push them out.
+ * Evicts lines from all caches, which a program may do on x86 and aarch64. Elsewhere only other lines evict them.
  */
 #ifndef MEMORY_FLUSH_H
 #define MEMORY_FLUSH_H

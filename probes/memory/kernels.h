@@ -135,7 +135,7 @@ static inline enum toll_status kernel_ready(struct toll_run *r, const struct ker
   return TOLL_OK;
 }
 
-/* Only one that does to the whole span what any program may want. */
+/* Only kernels that process the whole span in a way that any program may want. */
 static inline bool kernel_may_be_best(const struct kernel *kernel) {
   return kernel_is_ready(kernel) && kernel->lane == kernel->step && !kernel_zeroes(kernel);
 }
@@ -170,7 +170,7 @@ static inline double kernel_share(const struct kernel *kernel) {
   {                                                                                                       \
     .name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names, .typical = "portable" \
   }
-/* What a bandwidth probe keeps: the state of each of them begins with this. */
+/* The common state of bandwidth probes: the state of each begins with this. */
 struct bandwidth {
   const struct kernel *kernel;
   struct span span;
@@ -199,7 +199,7 @@ static inline enum toll_status bandwidth_prepare(struct toll_run *r, struct kern
   return kernel_ready(r, b->kernel);
 }
 
-/* The least time of a pass; a short span is passed often enough for the clock. */
+/* The least time of a pass; a short span is passed repeatedly, so that the time is long enough for the clock. */
 static inline double pass_ns(const struct kernel *kernel, struct span *span) {
   const size_t enough = (size_t)1 << 20;
   const uint64_t passes = span->bytes < enough ? enough / span->bytes : 1;
@@ -257,8 +257,9 @@ static inline void bandwidth_work(const struct toll_run *r, struct toll_work *wo
 
 /* ---- patterns ---- */
 
-/* Every byte alike, so that memset and the string instruction can store it too; never zero, since some memories write
- * zeros faster; another one each pass, so that what the last pass wrote is distinguished from what the one before it wrote. */
+/* The pattern has equal bytes, so that memset and the string instruction can store it too. It is never zero, since
+ * some memories write zeros faster. It differs between passes, so that the last pass is distinguished from the one
+ * before. */
 static inline uint64_t pattern_of(uint64_t passes) {
   return (1 + passes % 255) * UINT64_C(0x0101010101010101);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers for probes that ask what caches and memory deliver: huge pages where the system gives them, so that small
- * pages' translations stay out of the answer, and beside the answer how much of the memory lies in huge pages.
+ * Buffers for probes of caches and memory: huge pages if the system provides them, so that translation of small pages
+ * does not affect the result; and the share of the memory in huge pages, which is reported with it.
  */
 #ifndef MEMORY_LARGE_H
 #define MEMORY_LARGE_H

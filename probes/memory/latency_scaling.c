@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The latency of one load while other CPUs chase pointers too, each through memory of its own. One chase keeps a single
- * load under way, so it takes many of them to load a memory: what a load then takes longer, it waited for a shared way.
+ * The latency of one load while other CPUs also chase pointers, each through its own memory. A chase has a single load
+ * in flight, so it takes many of them to load a memory: the additional latency is time spent waiting for a shared
+ * resource.
  */
 #include "large.h"
 #include "walk.h"

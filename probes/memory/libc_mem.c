@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the C library's own routines for blocks of memory make of a size: memcpy, memmove, memset and strlen, called as a
- * program calls them. Beside the tuned loops of the bandwidth probes this shows what the library leaves on the table;
- * over ABIs and libraries, what a port gains or loses. Each call goes through a pointer that the compiler cannot see
+ * The C library's routines for blocks of memory, over the size: memcpy, memmove, memset and strlen, called as a program
+ * calls them. Compared with the tuned loops of the bandwidth probes, this shows the unused potential of the library;
+ * over ABIs and libraries, the gain or loss of a port. Each call goes through a pointer that the compiler cannot see
  * through, or it would put its own code in place of the call where it knows the routine.
  */
 #include "kernels.h"

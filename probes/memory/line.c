@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long a line is, by what a second access costs at some distance from a first that missed: next to nothing in the
- * same line, a miss of its own in the next.
+ * The line size, by the cost of a second access at some distance from a first one that missed: almost nothing in the
+ * same line, another miss in the next.
  *
  * Pairs begin 1 KiB apart, in random order over 256 KiB: 256 lines in a sixteenth of the first cache's sets, far more
  * than its ways, so that every first access misses there, and few enough to hit in the second cache, whose time is

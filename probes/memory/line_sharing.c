@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs that two CPUs write different words of one line, by how far apart the words are: the line goes back and
- * forth although no datum is shared. Where the words are a line or more apart each CPU keeps its own, and a count costs
- * what it costs alone; so this finds the line as the coherence protocol has it, which memory.line finds as the cache
- * fills it.
+ * The cost of two CPUs that write different words of one line (false sharing), over the distance of the words: the line
+ * moves back and forth although no datum is shared. Where the words are a line or more apart each CPU keeps its own,
+ * and a count costs what it costs alone; so this finds the line as the coherence protocol has it, which memory.line
+ * finds as the cache fills it.
  *
  * A count is an atomic addition, as programs count: it needs the line at once. Plain additions hide what happens, since
  * a core hands the stored word to the next load from its store buffer and never looks at the line.

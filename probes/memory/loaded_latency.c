@@ -36,8 +36,8 @@ static bool may_make(const struct toll_run *r, const struct loaded *l, int cpu) 
   return is_of_node && !toll_share_core(r->cpus[0], cpu);
 }
 
-/* A maker on the other hardware thread of the measured core would take turns with the chase at its load ports and its
- * caches: what a load then takes longer is the core's, and not the memory's. */
+/* A traffic maker on the sibling hyperthread of the measured core would share load ports and caches with the chase:
+ * the additional latency would be the core's, and not the memory's. */
 static enum toll_status choose_makers(struct toll_run *r, struct loaded *l) {
   l->traffic = toll_buffer(r, (struct toll_buffer_request){.bytes = r->cpu_count * sizeof *l->traffic});
   l->places = toll_buffer(r, (struct toll_buffer_request){.bytes = r->cpu_count * sizeof *l->places});

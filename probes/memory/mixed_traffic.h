@@ -127,7 +127,8 @@ static inline bool has_written_whole(const char *burst, size_t line, enum traffi
   return true;
 }
 
-/* Changes are by one, and are all in the memory; what is written whole is the number of the burst. */
+/* Checks that every change, which adds one, is in the memory, and that lines written whole contain the number of the
+ * burst. */
 static inline enum toll_status traffic_check(struct toll_run *r, const struct traffic_part *part, size_t line,
                                              enum traffic_mix mix) {
   const char *last = (part->at == part->start ? part->end : part->at) - BURST * line;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A CPU of one memory node and memory of another, or of the same: what the probes over node pairs share. Memory is
- * bound by policy, and where it came to lie is asked back from the system; a CPU of the node is chosen among those that
- * the visit may use.
+ * Functions of the probes over pairs of memory nodes: a CPU of one node, and memory of another or the same node. Memory
+ * is bound by policy, and its actual node is read back from the system; the CPU is chosen among those that the visit
+ * may use.
  */
 #ifndef MEMORY_NUMA_H
 #define MEMORY_NUMA_H
@@ -15,7 +15,7 @@
 /* Of <linux/mempolicy.h>, which a C library need not carry. */
 enum { NUMA_DEFAULT = 0, NUMA_BIND = 2, NUMA_ASK_NODE = 1, NUMA_ASK_ADDRESS = 2 };
 
-/* Of the kernel's largest configuration. */
+/* Memory nodes of the kernel's largest configuration. */
 enum { MOST_NODES = 1024 };
 
 /* A CPU of the node that this visit may use; -1 where there is none. */

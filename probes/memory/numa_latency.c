@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The latency of one load from the memory of each node, by the node that asks: the price of memory that lies elsewhere,
- * alone and while all other CPUs of the node that asks read other memory of the same node. Loads then queue at that
- * memory, and at the link to it.
+ * The latency of one load from the memory of each node, by the loading CPU's node: the cost of remote memory, alone and
+ * while all other CPUs of the loading node read other memory of the same remote node. Loads then queue at that memory,
+ * and at the link to it.
  *
  * The readers go through one buffer, each from another place. They keep their distance, so that a line is read again
  * when as many bytes were read as the whole buffer has, which are more than the caches hold.

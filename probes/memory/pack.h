@@ -46,7 +46,8 @@ static inline void pack_swap(struct pack *p, unsigned a, unsigned b) {
   p->cells[b] = cell;
 }
 
-/* Of one cell among the first `count`; the rest of the search hangs on it, so that no time which was disturbed may pass. */
+/* The time of one cell among the first `count`. The rest of the search depends on it, so a disturbed time must not
+ * be accepted. */
 static inline double pack_mean(struct pack *p, unsigned count) {
   double least = DBL_MAX;
   for (unsigned turn = 0; turn < 3; turn++) {
@@ -117,7 +118,8 @@ static inline void pack_grow(struct pack *p) {
   }
 }
 
-/* Whether the set misses less without its last cell, as twice in a row, or misses too often for that comparison. */
+/* Whether the set misses less without its last cell, in two successive comparisons, or misses too often for a
+ * comparison. */
 static inline bool pack_suffers(struct pack *p) {
   for (unsigned turn = 0; turn < 2; turn++) {
     const double with = pack_lap(p, p->held - 1, p->held);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs to move a page to another memory node: move_pages(2), from the node of the CPU that asks and back. The
+ * The cost of moving a page to another memory node: move_pages(2), from the node of the calling CPU and back. The
  * kernel allocates a page there, unmaps the old one, flushes its translation, copies and maps the new one.
  *
  * The pages of one call lie side by side; the next call takes the next ones. All pages together are twice the last cache,
@@ -32,13 +32,13 @@ static size_t bytes_of(const struct moves *m) {
   return m->calls * m->pages * toll_page_bytes();
 }
 
-/* Where the pages of one call are after so many calls. */
+/* The node that holds the pages of call number `call`, after `made` calls. */
 static unsigned node_after(const struct moves *m, size_t call, uint64_t made) {
   const uint64_t moved = made / m->calls + (call < made % m->calls);
   return moved % 2 ? m->home : m->node;
 }
 
-/* 0 where each page is on the node afterwards. */
+/* Returns 0 if each page is on the node afterwards. */
 static long move_to(struct moves *m, size_t call, unsigned node) {
   char *first = m->memory + call * m->pages * toll_page_bytes();
   for (size_t i = 0; i < m->pages; i++) {

@@ -28,7 +28,7 @@
 #define OWN_PAGES  ((size_t)8192)
 #define LINE_SHIFT 6
 
-/* Where number n leads: base + (n & mask) pages, and in each page to the line of that number. */
+/* The address for number n: base + (n & mask) pages, and in that page the line of this number. */
 struct places {
   const char *base;
   uint32_t mask, line_mask;
@@ -52,7 +52,7 @@ static unsigned shift_of(size_t bytes) {
   return shift;
 }
 
-/* A second view of a shared mapping: mremap() of nothing leaves the first where it is. */
+/* Maps a shared mapping a second time: mremap() with an old size of zero keeps the first mapping. */
 static bool map_again(void *own, size_t own_bytes, char *target) {
   return mremap(own, 0, own_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) == (void *)target;
 }
@@ -108,7 +108,7 @@ static void load_packed(struct toll_run *r) {
   w->packed.steps += r->iterations;
 }
 
-/* The number after so many steps, by squaring the step: x -> ax + c twice is x -> aax + ac + c. */
+/* The number after this many steps, by repeated squaring: two steps x -> ax + c are x -> aax + ac + c. */
 static uint32_t after(uint32_t number, uint64_t steps) {
   uint32_t multiplier = MULTIPLIER, increment = INCREMENT;
   for (; steps; steps >>= 1) {

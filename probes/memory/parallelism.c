@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many loads a core has under way at once: so many independent random walks, side by side in one thread. With few
- * of them a load costs the latency divided by their number; with many it costs what the narrowest resource (miss
+ * The number of loads that a core has in flight: several independent random walks are interleaved in one thread. With
+ * few of them a load costs the latency divided by their number; with many it costs what the narrowest resource (miss
  * buffers, queues, the memory) takes for one, and no more of them helps. Latency divided by that floor is the
- * parallelism (as lmbench's par_mem asks, but its own walks share lines and its answer was seen to exceed their number).
+ * parallelism (as lmbench's par_mem asks, but its own walks share lines and its answer was seen to exceed their
+ * number).
  *
  * The walks share the size that was asked for in equal parts, each with its own cycle over its own lines in its own
  * order: with the same order they would all stand at the same offset of their parts, in the same sets and banks.

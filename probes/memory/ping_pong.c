@@ -58,13 +58,13 @@ static inline void swap(_Atomic uint32_t *line, uint32_t awaited, uint32_t next)
   for (uint32_t seen = awaited; !atomic_compare_exchange_strong(line, &seen, next); seen = awaited) continue;
 }
 
-/* What a line says before this round trip: two numbers for each that it has had. */
+/* The number in a line before this round trip: two for each earlier round trip of the line. */
 static inline uint32_t number_before(uint64_t trip) {
   return (uint32_t)(2 * (trip / TRIPS_ON_ALL * TRIPS_ON_LINE + trip % TRIPS_ON_LINE));
 }
 
-/* Passes every second number of a line on, beginning with the one that this side awaits. The first side begins on the
- * next line when its last number was answered, so that no two round trips overlap. */
+/* Answers every second number of a line, beginning with the one that this side awaits. The first side begins on the
+ * next line when its last number was answered, so that round trips do not overlap. */
 static inline void pass_on(struct toll_run *r, unsigned side, bool swaps) {
   struct exchange *e = r->state;
   const uint64_t end = e->sides[side].trips + r->iterations;
@@ -100,8 +100,8 @@ static void answer(struct toll_run *r) {
     pass_on(r, 1, false);
 }
 
-/* Every number was passed on once, by the side whose turn it was: both have made as many round trips, and each line
- * stands at twice its own. */
+/* Checks that every number was answered once, by the right side: both sides have made as many round trips, and each
+ * line contains twice the number of its round trips. */
 static enum toll_status check(struct toll_run *r) {
   const struct exchange *e = r->state;
   const uint64_t trips = e->sides[0].trips, others = e->sides[1].trips;

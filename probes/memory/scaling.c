@@ -172,7 +172,7 @@ static enum toll_status check_one(struct toll_run *r, const struct scaling *s, c
   }
 }
 
-/* Of a short batch only the first pieces have been gone through. */
+/* A short batch has processed only the first pieces. */
 static enum toll_status check_pieces(struct toll_run *r, const struct scaling *s, const struct instance *own) {
   if (!own->laid || !own->pieces[0].passes) return toll_wrong(r, "an instance went through nothing");
   for (size_t i = 0; i < s->pieces && own->pieces[i].passes; i++)
@@ -180,7 +180,7 @@ static enum toll_status check_pieces(struct toll_run *r, const struct scaling *s
   return TOLL_OK;
 }
 
-/* The timed instance last: its memory is then the one that is in the caches again. */
+/* The timed instance is last, so that its memory is in the caches again. */
 static enum toll_status check(struct toll_run *r) {
   const struct scaling *s = r->state;
   for (unsigned i = r->workers; i-- > 0;)

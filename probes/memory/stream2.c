@@ -37,7 +37,7 @@ SUM_KERNEL(sum_base, , 16)
 
 enum { FILL, COPY, DAXPY, SUM };
 
-/* Past the caches go only stores to lines that the loop has not read. */
+/* Non-temporal stores are used only for lines that the loop has not read. */
 static const struct stream_kernel kernels[] = {
     [FILL] = {"fill", 1, 1, STREAM_RUNS(fill), STREAM_RUNS_NT(fill)},
     [COPY] = {"copy", 2, 1, STREAM_RUNS(copy), STREAM_RUNS_NT(copy)},

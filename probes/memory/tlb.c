@@ -9,7 +9,7 @@
  */
 #include "walk.h"
 
-/* Filling more takes longer than measuring, and is memory that others miss meanwhile. */
+/* Filling more would take longer than measuring, and would use memory that other programs need. */
 #define MOST_BYTES (1u << 30)
 
 struct translation {
@@ -72,7 +72,7 @@ static void load_packed(struct toll_run *r) {
   walk_on(&((struct translation *)r->state)->packed.cursor, r->iterations);
 }
 
-/* Both walks stand at the same line of the same order, one in its page and one among the packed. */
+/* Checks that both walks are at the same line of the same order, in its page and among the packed lines. */
 static enum toll_status check(struct toll_run *r) {
   struct translation *t = r->state;
   const struct toll_cursors paged_loads = {.first = &t->paged, .count = 1, .loads = 1};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs to get a line that is in another CPU's cache, by the state that it is in there (Molka et al., Memory
- * performance and cache coherency effects on an Intel Nehalem multiprocessor system, 2009). A partner puts a group of lines
- * into the state; then the timed CPU accesses each once, in random order, each access waiting for the one before. A group
- * is 256 lines, which an L1 holds; of the state `shared` 1024, since what it takes to push them out is the same for any
+ * The cost of a line that is in another CPU's cache, by its coherence state there (Molka et al., Memory performance and
+ * cache coherency effects on an Intel Nehalem multiprocessor system, 2009). A partner puts a group of lines into the
+ * state; then the timed CPU accesses each once, in random order, each access waiting for the one before. A group is 256
+ * lines, which an L1 holds; of the state `shared` 1024, since what it takes to push them out is the same for any
  * number, and a hundred times what 256 accesses take.
  *
  *   modified    the partner has written the line
@@ -41,7 +41,7 @@ struct step {
   enum what what;
 };
 
-/* How each state is made, of so many lines at once. The last step of each is the timed one. */
+/* The steps that make each state, for a group of lines. The last step of each is timed. */
 static const struct {
   const char *name;
   size_t lines;
@@ -97,7 +97,7 @@ static struct node *head_of(const struct transfer *t, uint64_t group) {
   return *nodes_of(t, group);
 }
 
-/* From the pages' home: touches them, draws the cycle, notes its order. */
+/* Runs on the pages' home CPU: touches the pages, draws the cycle, and records its order. */
 static void lay(struct toll_run *r, struct transfer *t) {
   touch_here(t->pool, POOL_BYTES);
   struct node *node = (struct node *)(void *)toll_chase(r, t->pool, POOL_BYTES, t->line, TOLL_ORDER_RANDOM);
@@ -115,7 +115,7 @@ static void write_group(struct node *const *nodes, size_t lines, unsigned long v
   atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Each value must have come before the fence lets the next step begin. */
+/* Each value must have arrived before the fence permits the next step. */
 static void share_group(struct node *const *nodes, size_t lines) {
   uintptr_t seen = 0;
   for (size_t i = 0; i < lines; i++) seen += (uintptr_t)next_of(nodes[i]);

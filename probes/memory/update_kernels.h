@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels that update: every lane of the span is read, one is added, and it is written back to its place. The line that
- * the store needs is there already, so nothing is fetched in vain: what this reaches above writing is the price of
+ * Kernels that update: every lane of the span is read, one is added, and it is written back to its place. The store's
+ * line is already in the cache, so that no line is loaded needlessly: the advantage over writing is the cost of
  * write-allocate.
  */
 #ifndef MEMORY_UPDATE_KERNELS_H

@@ -18,7 +18,7 @@ static enum toll_status prepare(struct toll_run *r) {
 static enum toll_status check(struct toll_run *r) {
   const struct bandwidth *b = r->state;
   if (write_check(r, b->kernel, &b->span) != TOLL_OK) return toll_refused(r);
-  /* All passes that zero leave the same behind: the next ones have something new to zero. */
+  /* All zeroing passes leave equal content, so new content is written before the next ones. */
   if (kernel_zeroes(b->kernel)) span_mark(b->span.target, b->span.bytes);
   return TOLL_OK;
 }

@@ -12,7 +12,7 @@
 
 #include "scalable.h"
 
-/* The opaque value keeps the compiler from storing vectors: another word each time, for all that it can tell. */
+/* The opaque value keeps the compiler from using vectors, since it must assume another word each time. */
 #define STORE_WORD(place) \
   TOLL_OPAQUE(value);     \
   at[place] = value;

@@ -30,7 +30,7 @@ struct policy {
   unsigned long stored;      /* the last value stored */
   char *stored_set;
   unsigned long seen;
-  uint64_t strayed; /* chases that were not one lap */
+  uint64_t strayed; /* chases that did not make exactly one lap */
   bool flushes;     /* the pool of `reload`, each time round */
 };
 
@@ -90,7 +90,7 @@ static void store_all(struct policy *p, char *set) {
   TOLL_MEMORY();
 }
 
-/* In no order that a prefetcher learns: one that did would fetch the lines that the store did not. */
+/* An order that no prefetcher learns: a prefetcher would load the lines that the store did not allocate. */
 static void store_scattered(struct policy *p, char *set) {
   unsigned long stored = ++p->stored;
   for (size_t i = 0, place = 0; i < p->lines; i++) {
@@ -111,8 +111,7 @@ static void load_all(struct policy *p, char *set) {
   p->seen += seen;
 }
 
-/* The last load stands apart and must be the one that closes the lap: a chase that made no load or two laps would stand
- * at the head too. */
+/* The last load is separate and must close the lap: a chase of no load or of two laps would also end at the head. */
 static void chase_all(struct policy *p, char *set) {
   void **head = (void **)(void *)set, **at = head;
   for (size_t left = p->lines - 1; left; left--) at = (void **)*at;

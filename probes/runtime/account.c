@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the system accounts to this process: memory, page faults and CPU time, for probes whose answer these are part of.
+ * The system's accounts of this process: memory, page faults and CPU time, for probes that report them.
  *
  * They come from the kernel's accounts (proc(5)). Those of a guest's kernel are valid too. Those of the host under a
  * user-mode emulator are not: they describe the emulator.
@@ -39,7 +39,7 @@ static struct {
   struct toll_account begun;     /* when the program had run once */
   struct toll_account in_bodies; /* of all timed bodies */
   uint64_t iterations;           /* of these */
-  uint64_t read_ns;              /* that two readings of the CPU clock are apart by themselves */
+  uint64_t read_ns;              /* time between two readings of the CPU clock */
 } totals;
 
 uint64_t toll_account_cpu_ns(void) {
@@ -48,7 +48,7 @@ uint64_t toll_account_cpu_ns(void) {
   return (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
 }
 
-/* The least of some. It is 0.2 us, and some 4 us where a loader serves the call (served.c). */
+/* The least of several readings: 0.2 us, or about 4 us if a loader serves the call (served.c). */
 static uint64_t least_apart(void) {
   enum { TRIALS = 20 };
   uint64_t least = UINT64_MAX;
@@ -82,7 +82,7 @@ void toll_account_body(const struct toll_account *before, uint64_t iterations) {
   totals.iterations += iterations;
 }
 
-/* A line `FIELD: N kB`, in bytes; 0 where there is none. */
+/* The value of a line `FIELD: N kB` in bytes; 0 if there is none. */
 static double bytes_of(const char *path, const char *field) {
   char text[32];
   return toll_find_field(path, field, text, sizeof text) ? 1024 * strtod(text, NULL) : 0;
@@ -150,7 +150,7 @@ static void report_resident(struct toll_run *r) {
   report(r, "resident_peak", marked > now ? marked : now);
   report(r, "resident", now);
   report(r, "proportional", proportional(now));
-  if (!toll_is_served()) report(r, "page_tables", bytes_of("/proc/self/status", "VmPTE")); /* some lead to the loader */
+  if (!toll_is_served()) report(r, "page_tables", bytes_of("/proc/self/status", "VmPTE")); /* some are the loader's */
 }
 
 static void report_taken(struct toll_run *r) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers: small or huge pages, misaligned by k bytes, several colours, private or shared; never more than the system
- * and the control group have to give, since a benchmark that wakes the out-of-memory killer measures nothing.
+ * Buffers: small or huge pages, misaligned by k bytes, several colours, private or shared. Their size is limited by the
+ * available memory of the system and the control group, since a benchmark that triggers the out-of-memory killer
+ * measures nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ size_t toll_page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A test has a file of its own in its place. */
+/* A test replaces this file. */
 static const char *huge_page_file = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 
 size_t toll_huge_page_bytes(void) {
@@ -35,11 +36,11 @@ static uint64_t system_memory_left(void) {
   return sysinfo(&info) == 0 ? (uint64_t)info.freeram * info.mem_unit : UINT64_MAX;
 }
 
-/* A test has files of its own in their place. */
+/* A test replaces these files. */
 static const char *own_groups = "/proc/self/cgroup", *group_folder = "/sys/fs/cgroup";
 
-/* The files of a control group's memory. mount: of their hierarchy, below the folder of all; cache: the pages of files that
- * the kernel takes back before the group is out of memory, as its statistics call them. */
+/* The files of a control group's memory. mount: mount point of the hierarchy, below the common folder; cache: name
+ * in the group's statistics of the file pages that the kernel reclaims before the group is out of memory. */
 struct group_files {
   const char *mount, *limit, *used, *cache;
 };
@@ -55,7 +56,7 @@ static const struct group_files hierarchies[] = {
 
 enum { GROUP_BYTES = 1024 };
 
-/* limit: the one that leaves the least, 0 where the system leaves less; by: what sets it, as a sentence goes on. */
+/* limit: the limit that leaves the least memory, 0 if the system leaves less; by: its origin, as part of a sentence. */
 struct memory_left {
   uint64_t bytes, limit;
   char by[GROUP_BYTES + 32];
@@ -80,8 +81,8 @@ static bool leaves_less(struct memory_left *left, uint64_t limit, uint64_t used)
   return true;
 }
 
-/* A group may use no more than each group around it. In a container these are outside of what is mounted, and its own group
- * may be the root of the mount, whatever path the kernel gives. */
+/* The limit of each parent group applies too. In a container the parents are not mounted, and the process's own
+ * group may be the root of the mount, whatever path the kernel reports. */
 static void look_up(struct memory_left *left, const struct group_files *files, const char *path) {
   uint64_t limit, used;
   char group[GROUP_BYTES];
@@ -102,7 +103,7 @@ static void look_at(struct memory_left *left, int resource, uint64_t used, const
   if (leaves_less(left, limit.rlim_cur, used)) strcpy(left->by, by);
 }
 
-/* Of this process: all that is mapped, and what of it is private and writable (getrlimit(2), proc_pid_statm(5)). */
+/* The mapped memory of this process, and the private writable part of it (getrlimit(2), proc_pid_statm(5)). */
 static void look_at_limits(struct memory_left *left) {
   unsigned long long mapped, data;
   char text[128];
@@ -136,7 +137,8 @@ static struct memory_left memory_left(void) {
   return left;
 }
 
-/* How much of the mapping that holds `address` lies in huge pages, from /proc/self/smaps; -1 where it does not say. */
+/* The bytes in huge pages of the mapping that contains `address`, from /proc/self/smaps; -1 if it does not report
+ * them. */
 static int64_t bytes_in_huge_pages(const void *address) {
   char line[512];
   unsigned long start, end, kilobytes;
@@ -163,8 +165,8 @@ static char *align_up(char *address, size_t alignment) {
   return (char *)(((uintptr_t)address + alignment - 1) & ~(uintptr_t)(alignment - 1));
 }
 
-/* A mapping of exactly `bytes` at a multiple of `alignment`, with what was mapped around it given back, so that the
- * kernel's account of the mapping is the buffer's own. NULL where the system refuses. */
+/* A mapping of exactly `bytes` at a multiple of `alignment`. The surrounding part is unmapped, so that the kernel's
+ * account of the mapping is the buffer's own. NULL if the system refuses. */
 static char *map_aligned(size_t bytes, size_t alignment, bool shared) {
   int flags = MAP_ANONYMOUS | MAP_NORESERVE | (shared ? MAP_SHARED : MAP_PRIVATE);
   if (bytes > SIZE_MAX - alignment) return NULL;
@@ -198,8 +200,8 @@ enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
   return bytes <= left.bytes / 10 * 8 ? TOLL_OK : skip_memory(r, "needs", bytes, &left);
 }
 
-/* Of a large buffer what is left is looked up again: another layout may be set up at the same time, and no kernel reserves
- * memory for either. */
+/* For a large buffer the available memory is read again: another layout may be set up at the same time, and the
+ * kernel reserves memory for neither. */
 static enum toll_status touch(struct toll_run *r, char *start, size_t bytes) {
   enum { STEP = 8 << 20 };
   for (size_t i = 0; i < bytes; i += toll_page_bytes()) {
@@ -221,7 +223,7 @@ static size_t passed_over(const struct toll_run *r, const struct toll_buffer_req
   return (size_t)toll_random_below(&random, (fit < MOST ? fit : MOST) + 1) * bytes;
 }
 
-/* Of the pages that a buffer leaves free in its huge page, some before it. */
+/* Places some of the free pages of the buffer's huge page before the buffer. */
 static size_t moved_in(const struct toll_run *r, const struct toll_buffer_request *request, size_t bytes) {
   uint64_t random = ~r->seed;
   if (!request->drawn) return 0;
@@ -243,8 +245,8 @@ static void touch_all(void *context) {
   for (size_t i = 0; i < whole->bytes; i += toll_page_bytes()) *(volatile char *)(whole->start + i) = 0;
 }
 
-/* Pages of the pool that an administrator provides (admin-guide/mm/hugetlbpage.rst). Where they are too few the map is
- * refused, or, by a control group, the touch is, with SIGBUS. */
+/* Pages of the pool that an administrator provides (admin-guide/mm/hugetlbpage.rst). If they are too few, the
+ * mapping is refused, or, by a control group, the first access, with SIGBUS. */
 static char *map_hugetlb(size_t bytes, bool shared) {
   const int size = __builtin_ctzll(toll_huge_page_bytes()) << MAP_HUGE_SHIFT;
   const int flags = MAP_ANONYMOUS | MAP_HUGETLB | size | (shared ? MAP_SHARED : MAP_PRIVATE);
@@ -255,7 +257,7 @@ static char *map_hugetlb(size_t bytes, bool shared) {
   return NULL;
 }
 
-/* A buffer that is not wholly in transparent huge pages, or of which the system does not say so, is had from the pool. */
+/* A buffer is taken from the pool unless the system reports that it is completely in transparent huge pages. */
 static char *verified_huge(struct toll_run *r, char *start, size_t bytes, bool shared) {
   const int64_t transparent = bytes_in_huge_pages(start);
   if (transparent >= (int64_t)bytes) return start;
@@ -273,7 +275,7 @@ static char *verified_huge(struct toll_run *r, char *start, size_t bytes, bool s
   return other;
 }
 
-/* Where a buffer lies, for touch.c. Processes may share it, and then it is not known. */
+/* Records the address of a buffer, for touch.c; except of a buffer that processes may share. */
 static void keep(struct toll_visit *visit, const struct toll_buffer_request *request, char *start) {
   if (request->shared) visit->buffer_count = TOLL_MOST_STRETCHES;
   if (visit->buffer_count < TOLL_MOST_STRETCHES)

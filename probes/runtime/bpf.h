@@ -73,7 +73,7 @@ static inline void jump(struct code *c, unsigned condition, unsigned of, int val
   c->jump_to[c->jumps++] = label;
   step(c, BPF_JMP | condition | BPF_K, of, 0, 0, value);
 }
-/* R0 = the value in a map whose key is at `key` on the stack; to `missing` where there is none. */
+/* R0 = the value in a map whose key is at `key` on the stack; jumps to `missing` if there is none. */
 static inline void find(struct code *c, int map, int key, unsigned missing) {
   with(c, BPF_MOV, R2, FRAME);
   with_value(c, BPF_ADD, R2, key);
@@ -110,7 +110,7 @@ static inline int make_map(unsigned type, unsigned key_bytes, unsigned value_byt
   return bpf(BPF_MAP_CREATE, &attr);
 }
 
-/* log: NULL, or where the verifier's account goes. */
+/* log: buffer for the verifier's log, or NULL. */
 static inline int load_program(const struct code *c, unsigned type, char *log, size_t log_bytes) {
   union bpf_attr attr = {0};
   attr.prog_type = type;
@@ -149,7 +149,7 @@ static inline bool put(int map, uint32_t key, const void *value) {
   return bpf(BPF_MAP_UPDATE_ELEM, &attr) == 0;
 }
 
-/* Of a map of each CPU: a value of each possible CPU, in 8 bytes or a multiple. */
+/* Reads a per-CPU map: a value of each possible CPU, in 8 bytes or a multiple. */
 static inline bool read_element(int map, uint32_t key, void *values) {
   union bpf_attr attr = {0};
   attr.map_fd = (uint32_t)map;

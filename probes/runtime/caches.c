@@ -14,7 +14,7 @@
 
 enum { DEFAULT_LINE_BYTES = 64, DEFAULT_LAST_BYTES = 32 << 20 };
 
-/* has_all: no source has listed a cache yet, or this one lists more than those before it. */
+/* has_all: no earlier source has listed a cache, or this source lists more caches. */
 struct list {
   struct toll_cache *caches;
   unsigned count, room;
@@ -39,7 +39,7 @@ static void add(struct list *list, const struct toll_cache *found) {
   if (list->has_all && list->count < list->room) list->caches[list->count++] = *found;
 }
 
-/* Whether a further source is to be asked; without a cache it lists them. */
+/* Whether a further source is needed. If no cache is known, that source lists them. */
 static bool lacks_sizes(struct list *list) {
   list->has_all = list->count == 0;
   for (unsigned i = 0; i < list->count; i++)
@@ -248,7 +248,8 @@ static bool seen_before(const struct toll_cache *found, unsigned count, const st
   return false;
 }
 
-/* Two CPUs have one cache between them where the system gives both the same list of sharers: no list is one cache. */
+/* Two CPUs share a cache if the system reports the same list of sharers for both. Without lists, all of them share
+ * one. */
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus) {
   enum { MOST_LAST_CACHES = 128 };
   struct toll_cache found[MOST_LAST_CACHES], caches[TOLL_MOST_CACHES];

@@ -50,7 +50,7 @@ struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, s
   return shuffle;
 }
 
-/* value + mixed(by) modulo `below`: a sum can be undone, whatever it was made with. */
+/* value + mixed(by) modulo `below`, which is invertible for any `by`. */
 static uint32_t moved(uint32_t value, uint32_t by, uint32_t below) {
   uint32_t sum = value + (uint32_t)((uint64_t)mixed(by) * below >> 32);
   return sum < below ? sum : sum - below;
@@ -120,7 +120,7 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Where the walk has come to, of which the next patch follows. */
+/* The position of the walk, at which the next patch begins. */
 struct joint {
   void **head, **tail;
 };
@@ -171,8 +171,8 @@ static void in_order(struct lane lane, size_t count, bool forward) {
   for (size_t i = 0; i < count; i++) *cell(lane, i) = cell(lane, (i + (forward ? 1 : count - 1)) % count);
 }
 
-/* What a walk's first steps are: the share that leads to a neighbouring cell, which a prefetcher foresees, and the number
- * of pages that they lead to. */
+/* Properties of a walk's first steps: the share that leads to a neighbouring cell, which a prefetcher predicts, and
+ * the number of pages that they enter. */
 static void look_at_steps(struct toll_visit *visit, void **head, size_t stride) {
   enum { STEPS = 256 };
   uintptr_t pages[STEPS];

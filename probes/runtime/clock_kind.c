@@ -21,14 +21,14 @@
 
 static const char *kind = "hardware";
 static const volatile uint32_t *counter; /* count, then mark, each in two halves */
-static bool swapped;                     /* the emulator's byte order is the other one */
+static bool swapped;                     /* the emulator's byte order differs from this program's */
 
 static bool refuse(char *error, size_t room, const char *what, const char *path) {
   snprintf(error, room, "%s: %.100s: %s", what, path, strerror(errno));
   return false;
 }
 
-/* Its third word is the gate of a profile: anything but 0, in whichever byte order. */
+/* The page's third word is the gate of a profile: open if it is not 0, in any byte order. */
 void toll_counter_gate(bool open) {
   enum { GATE = 4 };
   ((volatile uint32_t *)counter)[GATE] = open;

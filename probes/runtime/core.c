@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Chooses the CPU of a visit, and waits until its core is uncontended. A workload on the sibling hyperthread comes and
- * goes within milliseconds: 77 % of the idle time of a sibling that was busy for 80 % of it lay in spells over 10 ms.
+ * goes within milliseconds: of the idle time of a sibling that was busy for 80 % of the time, 77 % was in intervals
+ * longer than 10 ms.
  */
 #include <time.h>
 

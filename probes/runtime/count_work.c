@@ -47,7 +47,7 @@ static struct {
   char stack[STACK_BYTES] __attribute__((aligned(64)));
 } trace;
 
-/* Iterations of the shorter batch. Of a body that has to make many at a time one turn suffices. */
+/* Iterations of the shorter batch. For a body with a minimum number of iterations, this minimum suffices. */
 static uint64_t length(const struct toll_run *r) {
   enum { QUICK_NS = 200000, LENGTH = 4 };
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
@@ -123,7 +123,7 @@ static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool s
                     const uint64_t lengths[2], uint64_t found[2]) {
   pid_t child = start(steps, most);
   if (child < 0) return false;
-  bool is_long = false; /* the second batch, which is twice the first, would come to the limit */
+  bool is_long = false; /* the second batch, which is twice as long, would reach the limit */
   for (unsigned i = 0; i < 2 && lengths[i] && !is_long; i++) {
     r->iterations = lengths[i];
     run_batch(r, body, FIRST + i);
@@ -245,7 +245,8 @@ static void emit_ladder(struct toll_run *r) {
   toll_put_close(']');
 }
 
-/* What a process holds that a batch could leave behind. Both are 0 where /proc is not readable. */
+/* Descriptors and child processes of this process, which a batch could leave behind. Both are 0 if /proc is not
+ * readable. */
 struct holdings {
   uint64_t descriptors, children;
 };
@@ -255,7 +256,7 @@ static struct holdings held(void) {
   DIR *folder = opendir("/proc/self/fd");
   while (folder && readdir(folder)) found.descriptors++;
   if (folder) closedir(folder);
-  FILE *file = fopen("/proc/thread-self/children", "re"); /* numbers, each with a blank behind it */
+  FILE *file = fopen("/proc/thread-self/children", "re"); /* numbers, each followed by a blank */
   for (int c; file && (c = getc(file)) != EOF;) found.children += c == ' ';
   if (file) fclose(file);
   return found;

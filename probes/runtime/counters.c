@@ -48,7 +48,7 @@ static struct {
   bool in_user;     /* read there */
   bool user_only;   /* the kernel's part is not counted */
   bool missed;      /* a counter was not running at some reading of this sample */
-  uint64_t lost_ns; /* of the group's time that it did not count, so far */
+  uint64_t lost_ns; /* time in which the group did not count, so far */
   int error;        /* why there is no PMU */
 } now;
 
@@ -140,7 +140,7 @@ static uint64_t pmu_of(int cpu) {
  * overflows the kernel adds up; and none. */
 static const uint64_t accesses[] = {3, 2, 0};
 #else
-static const uint64_t accesses[] = {0}; /* what x86 permits is a matter of the system's and not of the event */
+static const uint64_t accesses[] = {0}; /* on x86 the permission is a setting of the system, not of the event */
 #endif
 
 static int open_event(const struct toll_event *event, uint64_t pmu) {

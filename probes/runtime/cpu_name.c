@@ -161,7 +161,7 @@ static void name_part(unsigned implementer, unsigned number, char *text, size_t 
     snprintf(text, room, "part-0x%02x-0x%03x", implementer, number);
 }
 
-/* As a word that can be typed. */
+/* Converts a name to a word that can be typed. */
 static void make_word(char *name) {
   for (char *other = name; (other = strpbrk(other, " ,"));) *other = '-';
 }
@@ -176,7 +176,7 @@ bool toll_core_by_midr(int cpu, char *text, size_t room) {
   return true;
 }
 
-/* By the lines of a CPU in /proc/cpuinfo: Arm's part, or the microarchitecture of RISC-V. */
+/* The name from the lines of a CPU in /proc/cpuinfo: by Arm's part number, or RISC-V's microarchitecture. */
 void toll_cores_by_cpuinfo(void (*found)(int cpu, const char *name)) {
   char moved[TOLL_FOLDER_BYTES], line[512], name[64];
   FILE *file = fopen(toll_system_path(cpuinfo, moved, sizeof moved), "r");

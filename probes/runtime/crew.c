@@ -28,7 +28,7 @@ struct gate {
 };
 enum turn { ASLEEP, AWAKE, ITS_TURN };
 struct member {
-  _Atomic uint32_t started; /* a background companion is under load from here on */
+  _Atomic uint32_t started; /* this background companion has begun to work */
   _Atomic uint32_t turn;    /* of a companion that works in turn */
   struct toll_lane lane;
   char padding[128 - 24]; /* companions write here while the timed worker runs: one cache line each */
@@ -191,7 +191,7 @@ static void await_turn(unsigned worker, bool is_alone) {
   }
 }
 
-/* As of the timed worker, an eighth of a batch runs untimed first. */
+/* An eighth of a batch runs untimed first, as for the timed worker. */
 static void run_in_turn(struct toll_run *run, const struct toll_role *role, bool is_alone) {
   enum { WARMING_SHARE = 8 };
   struct member *member = &crew->members[run->worker];
@@ -217,7 +217,7 @@ static bool is_placed(unsigned worker) {
 static void companion(unsigned worker) {
   struct toll_run *run = &workers[worker].run;
   const struct toll_role *role = workers[worker].role;
-  /* On the timed worker's CPU it would keep that one from running for ever, the more at real-time priority. */
+  /* On the timed worker's CPU it would prevent that worker from running for ever, especially at real-time priority. */
   const bool placed = is_placed(worker), is_alone = placed && has_own_cpu(worker);
   for (bool raised = false;;) {
     pass(&crew->start);
@@ -250,7 +250,7 @@ static void *companion_thread(void *worker) {
 static void companion_process(unsigned worker, pid_t leader) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGCHLD, SIG_DFL);
-  if (getppid() != leader) _exit(1); /* it died before the request took hold */
+  if (getppid() != leader) _exit(1); /* the parent ended before the request took effect */
   companion(worker);
   _exit(0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs code that may end in a signal, and returns the signal in place of ending the program.
+ * Runs code that may raise a signal, and returns the signal instead of ending the program.
  */
 #include <setjmp.h>
 #include <signal.h>

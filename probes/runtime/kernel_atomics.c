@@ -14,8 +14,8 @@ void kernel_barrier(void) {
   KERNEL_BARRIER();
 }
 
-// Exchanges the bits of a word that are in the mask for those of `becomes`: always, or where they are those of `was`.
-// Returns the word as it was.
+// Replaces the masked bits of a word by those of `becomes`: always, or only if they equal those of `was`. Returns the
+// former word.
 static unsigned exchange(volatile unsigned *at, unsigned mask, const unsigned *was, unsigned becomes) {
   for (;;) {
     unsigned seen = *at;

@@ -158,7 +158,7 @@ static void put_matrix_extensions(void) {
   if (*words) toll_put_text("matrix_extensions", words);
 }
 
-/* Checks of a kernel that is built for debugging, by the files that each has whatever a program may read. */
+/* The checks of a kernel that is built for debugging, by their files, whose existence any program can test. */
 static void put_debugging(void) {
   static const char *const files[][2] = {{"lockdep", "/proc/lockdep_stats"},
                                          {"lock statistics", "/proc/lock_stat"},
@@ -187,8 +187,8 @@ static void put_vulnerabilities(void) {
   if (entries) closedir(entries);
 }
 
-/* Writes the words that a file of the CPUs holds, each once: cpufreq's files are those of the CPU's policy, and CPU 0 may
- * be offline or have another one than the rest. */
+/* Writes each distinct word of a file of the CPUs: cpufreq's files belong to a CPU's policy, and CPU 0 may be
+ * offline or have another policy. */
 static void put_cpufreq(const char *name, const char *file, const int *cpus, unsigned count) {
   char path[96], text[64], words[256] = "";
   for (unsigned i = 0; i < count; i++) {

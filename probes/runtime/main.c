@@ -90,7 +90,7 @@ static int visits_of_input(const struct toll_probe *probe) {
 
 /* ---- visits of one point, served by one process ---- */
 
-/* Fills request from the next line of standard input. False at its end, or where the line is malformed. */
+/* Fills request from the next line of standard input. False at its end, or if the line is malformed. */
 static bool next_of_input(const struct toll_probe *probe, struct toll_request *request) {
   static char *line;
   static size_t room;

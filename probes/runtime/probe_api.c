@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a probe, and the runtime below the visit, may ask of a visit and report to it.
+ * Functions by which a probe, and the lower layers of the runtime, query a visit and report to it.
  */
 #include <signal.h>
 #include <stdarg.h>

@@ -99,7 +99,7 @@ struct sample {
   unsigned mark_count;
   struct times body, control;
   double width_between_hz;
-  bool controlled, counted; /* counted: its events, all the time */
+  bool controlled, counted; /* counted: all of its events were counted for the whole time */
   unsigned lane_count;
   struct toll_lane *lanes;
 };
@@ -303,8 +303,8 @@ static bool has_enough(const struct toll_run *r, const struct tally *tally, bool
   return even && tally->contended && tally->whole >= half;
 }
 
-/* Few contended samples show what a contended core costs; then the visit waits. What ran meanwhile has left its data in
- * the caches, so that a batch runs untimed first. False where the core stays contended: the visit ends. */
+/* A few contended samples show the cost on a contended core; then the visit waits. Programs that ran meanwhile have
+ * filled the caches, so a batch runs untimed first. False if the core stays contended: the visit ends. */
 static bool may_go_on(struct toll_run *r, uint64_t iterations, const struct tally *tally, struct toll_look *before) {
   enum { FEW = 4 };
   if (tally->contended < FEW || toll_core_is_whole(r, before->burst)) return true;

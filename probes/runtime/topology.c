@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the CPUs and memory nodes of the machine relate to each other, as the system reports it in /sys and /proc. All CPUs
- * that are online are reported, whether this process may use them or not. Numbers of CPUs and nodes may have gaps.
+ * The relations between the machine's CPUs and memory nodes, as the system reports them in /sys and /proc. All online
+ * CPUs are included, even those that this process may not use. Numbers of CPUs and nodes may have gaps.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -230,7 +230,7 @@ static void name_cores(const struct toll_set *online) {
     if (!cores.name_of[cpu]) memset(&cores, 0, sizeof cores);
 }
 
-/* is_one_of: of several kinds of one name, which the rating then tells apart. */
+/* is_one_of: there are several kinds of one name, which the rating distinguishes. */
 static void put_kind(const char *name, uint64_t capacity, const struct toll_set *cpus, bool is_one_of) {
   char text[NAME_BYTES + 32];
   uint64_t most_khz = 0;
@@ -281,7 +281,7 @@ static uint64_t take_fastest(struct toll_set *left, const struct ratings *rating
   return most;
 }
 
-/* CPUs that neither a name nor a rating tells from others are of no kind. */
+/* CPUs that neither a name nor a rating distinguishes have no kind. */
 static void put_kinds_of(const char *name, struct toll_set *left, const struct ratings *ratings) {
   struct toll_set taken;
   for (bool is_first = true; next_in(left, 0) < TOLL_MOST_LISTED; is_first = false) {
@@ -374,7 +374,7 @@ static void put_reserved(const char *name) {
   toll_put_close('}');
 }
 
-/* The size of a transparent huge page, 0 where there is none; and the sizes that a program can reserve pages of. */
+/* Writes the size of a transparent huge page, 0 without one; and the sizes of pages that a program can reserve. */
 static void put_pages(void) {
   char folder[TOLL_FOLDER_BYTES];
   uint64_t huge_bytes = 0;

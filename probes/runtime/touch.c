@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts how often batches of n and of 2n iterations enter a page of the probe's buffers: how many bytes an iteration
- * goes through, whatever the probe declares. It suits a body that goes through its buffers page by page.
+ * Counts how often batches of n and of 2n iterations enter a page of the probe's buffers, which gives the bytes that an
+ * iteration accesses, independently of the probe's declaration. It is meant for a body that processes its buffers page
+ * by page.
  *
- * A copy of the process does it. There no page may be accessed but the last few that were. An access to another page is
+ * A copy of the process counts. In it only the last few accessed pages are accessible. An access to another page raises
  * a signal, whose handler counts it and opens the page. The pages and their layout stay as they are in the measured
  * process, which shares them with the copy until that ends; its own first store to each costs a fault, in no sample.
  */
@@ -44,7 +45,7 @@ static bool is_ours(const char *address) {
   return false;
 }
 
-/* An access elsewhere is the body's own fault, and ends the copy. */
+/* An access outside of the buffers is an error of the body, and ends the copy. */
 static void on_access(int number, siginfo_t *info, void *nothing) {
   (void)number, (void)nothing;
   char **oldest = &touch.open[touch.touches % OPEN], *page = page_of(info->si_addr);

@@ -92,7 +92,7 @@ static void emit_visit(const struct toll_run *r) {
   toll_put_count("samples", request->samples);
   toll_put_count("sample_ns", request->sample_ns);
   toll_put_count("at_ns",
-                 toll_counts_instructions() ? 0 : toll_now_ns()); /* a counter of instructions is no time of day */
+                 toll_counts_instructions() ? 0 : toll_now_ns()); /* a count of instructions is no time of day */
   toll_put_bool("pinned", r->visit->pinned);
   toll_put_text("priority", r->visit->real_time ? "real-time" : "normal");
   emit_work(r);

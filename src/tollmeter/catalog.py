@@ -124,8 +124,7 @@ it."""
 
 
 def indexed(root: Path) -> dict[str, Probe]:
-    """Returns descriptions of the probes by name, without a build; without probes whose sources changed since `make
-    index`."""
+    """Returns the descriptions of the probes by name, as the last `make index` wrote them, without a build."""
     path = root / INDEX
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []

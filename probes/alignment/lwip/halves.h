@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Put before lwIP's own files where they read a header that has just come: each of its 32-bit fields as two 16-bit loads,
- * which is what was proposed for the stack of suite rtems-2005. The CPUs of today would do with one: where the compiler
- * knows that, alignment alone does not make it read halves.
+ * Included before those of lwIP's files that read a received header: each 32-bit field is read by two 16-bit loads, as
+ * proposed for the stack of suite rtems-2005. Current CPUs need only one load, and a compiler that knows this does not
+ * read halves because of alignment alone.
  */
 #ifndef TOLL_ALIGNMENT_HALVES_H
 #define TOLL_ALIGNMENT_HALVES_H
 
 #include <lwip/ip4_addr.h>
 
-/* The halves stay apart, or the compiler would join them to one load again. */
+/* The halves are kept separate; otherwise the compiler would merge them into one load. */
 static inline uint32_t halves_read(const volatile void *field) {
   typedef uint16_t __attribute__((may_alias)) half;
   uint32_t first = ((const volatile half *)field)[0], second = ((const volatile half *)field)[1];

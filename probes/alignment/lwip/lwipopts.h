@@ -25,7 +25,7 @@ uint32_t receive_random(void);
 #define LITTLE_ENDIAN __ORDER_LITTLE_ENDIAN__
 #define BIG_ENDIAN    __ORDER_BIG_ENDIAN__
 
-/* Two bytes aligned is what 14 bytes of Ethernet leave of an IP header: the compiler of a strict CPU then reads halves. */
+/* After 14 bytes of Ethernet an IP header is aligned to two bytes: the compiler for a strict CPU then reads halves. */
 #if defined(RECEIVE_PACKED)
 #define PACK_STRUCT_STRUCT __attribute__((packed))
 #elif defined(RECEIVE_HALVES)
@@ -53,7 +53,7 @@ uint32_t receive_random(void);
 #define MEM_ALIGNMENT             __SIZEOF_POINTER__
 #define MEM_SIZE                  65536
 
-/* A window of eight full frames, which the first cache holds with all that belongs to them. */
+/* A window of eight full frames, which fit into the first cache with their data structures. */
 #define TCP_MSS          1460
 #define TCP_WND          (8 * TCP_MSS)
 #define TCP_SND_BUF      (8 * TCP_MSS)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What receive_path does where there is an lwIP: turns of bulk data, timed, and each byte compared while the timer is paused.
+ * The body of receive_path with lwIP: timed turns of bulk data, in which each byte is compared while the timer is
+ * paused.
  */
 #ifndef TOLL_ALIGNMENT_RECEIVE_H
 #define TOLL_ALIGNMENT_RECEIVE_H
@@ -19,7 +20,7 @@ static copy_routine *const copies[] = {copy_bytes,           copy_words_else_byt
                                        copy_unaligned_words, copy_string,           copy_libc};
 static checksum_routine *const sums[] = {sum_bytes, sum_halfwords, sum_words};
 
-/* What lwIP's code does to a header that is off by two. */
+/* The way in which lwIP's code reads a header that is misaligned by two bytes. */
 static void load_misaligned(void *slots) {
   TOLL_USE(*(volatile uint32_t *)((uintptr_t)slots + WIRE_SHIFT));
 }
@@ -69,7 +70,7 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)(receive->turns - receive->whole_turns), (unsigned long long)receive->turns);
 }
 
-/* Begins anew after each visit, as its numbers do. */
+/* Reset after each visit, like its counters. */
 static void finish(struct toll_run *r) {
   struct receive *receive = r->state;
   toll_report(r, "spoilt", (double)wire.frames_spoilt / (double)wire.frames_sent);

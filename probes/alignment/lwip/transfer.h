@@ -18,7 +18,7 @@
 
 enum { RECORDS = 32, SLOT_BYTES = 1536, TURN_BYTES = RECORDS * TCP_MSS, PORT = 5001, MOST_TICKS = 4000 };
 
-/* Whose work is timed, and whose turn it is. NEITHER: the probe's own. */
+/* The end whose work is timed, and the end that is working. NEITHER: the probe itself. */
 enum transfer_ends { BOTH_ENDS, SENDER, RECEIVER, NEITHER };
 
 struct transfer {
@@ -101,8 +101,8 @@ static err_t on_connected(void *context, struct tcp_pcb *pcb, err_t error) {
 
 /* ---- moving ---- */
 
-/* The timer runs while an end works that is timed. A window of frames passes between two calls, so that the readings of
- * the clock are less than 1 % of it. */
+/* The timer runs while a timed end is working. Between two calls a window of frames passes, so that reading the
+ * clock takes less than 1 % of the time. */
 static void hand_over(enum transfer_ends end) {
   const bool is_timed = end == transfer.timed || (transfer.timed == BOTH_ENDS && end != NEITHER);
   if (is_timed != transfer.is_paused) return;
@@ -113,7 +113,7 @@ static void hand_over(enum transfer_ends end) {
     toll_timer_pause();
 }
 
-/* Frames both ways until nothing moves; then a tick of TCP's clock. False where the connection is broken. */
+/* Delivers frames both ways; if there are none, advances TCP's clock by a tick. False if the connection is broken. */
 static bool transfer_step(unsigned *ticks) {
   hand_over(RECEIVER);
   const bool there = wire_deliver(&wire.ends[1]);
@@ -126,7 +126,7 @@ static bool transfer_step(unsigned *ticks) {
   return !transfer.broken && *ticks < MOST_TICKS;
 }
 
-/* Whether all of a turn has come, and the sender knows. */
+/* Whether all data of a turn have arrived and were acknowledged. */
 static bool transfer_is_whole(void) {
   return transfer.received == TURN_BYTES && !transfer.sender->unacked && !transfer.sender->unsent;
 }
@@ -160,7 +160,7 @@ static bool transfer_connect(void) {
   return transfer.receiver != NULL;
 }
 
-/* False where the two cannot be connected. */
+/* False if the two ends cannot be connected. */
 static bool transfer_open(enum wire_fault fault, bool moves, uint64_t seed) {
   lwip_init();
   wire_lay(fault, moves, seed);

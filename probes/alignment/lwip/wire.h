@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two Ethernet interfaces joined by a wire in memory, and the driver of each: sending writes a frame to where the other's
- * card would, receiving hands that memory to the stack without a copy. Where in it the frame begins, and whether the driver
- * moves it, is what suite rtems-2005 is about. What a card would do (the copy onto the wire, by libc, always aligned) is
- * the same for all ways.
+ * Two Ethernet interfaces joined by a wire in memory, and the driver of each: sending writes a frame to where the
+ * other's card would, receiving hands that memory to the stack without a copy. Where in it the frame begins, and
+ * whether the driver moves it, is what suite rtems-2005 is about. The work of the card (the copy onto the wire, by
+ * libc, always aligned) is the same for all ways.
  *
- * The wire can lose, damage, turn round, shorten or belie one frame of a hundred.
+ * The wire can lose, damage, reorder, shorten or falsify one frame in a hundred.
  */
 #ifndef TOLL_ALIGNMENT_WIRE_H
 #define TOLL_ALIGNMENT_WIRE_H
@@ -56,7 +56,7 @@ static void wire_queue(struct wire_end *end, struct wire_frame *frame) {
   end->last = &frame->next;
 }
 
-/* Before the frame that came last, if any waits. */
+/* Inserts the frame before the last one in the queue, if there is one. */
 static void wire_queue_before_last(struct wire_end *end, struct wire_frame *frame) {
   struct wire_frame **place = &end->first;
   if (!end->first) {
@@ -74,8 +74,8 @@ static uint16_t *wire_ip_field(struct wire_frame *frame, size_t offset) {
   return (uint16_t *)(frame->room + ETH_PAD_SIZE + WIRE_ETHERNET + offset);
 }
 
-/* The length of the IP header, of the datagram or of the TCP header becomes any; the IP checksum is made right again, or
- * nothing after it would ever see the lie. */
+/* Replaces the length of the IP header, of the datagram or of the TCP header by a random one, and corrects the IP
+ * checksum, so that later checks see the wrong length. */
 static void wire_belie(struct wire_frame *frame) {
   enum { LENGTHS_AND_SERVICE = 0, TOTAL = 2, SUM = 10, TCP_LENGTHS = 32 };
   static const size_t fields[] = {LENGTHS_AND_SERVICE, TOTAL, TCP_LENGTHS};
@@ -108,7 +108,7 @@ static void wire_spoil(struct wire_end *to, struct wire_frame *frame) {
 
 /* ---- sending ---- */
 
-/* What the card does. */
+/* The work of the card: copies the frame onto the wire. */
 static err_t wire_send(struct netif *netif, struct pbuf *packet) {
   struct wire_end *to = ((struct wire_end *)netif)->other;
   struct wire_frame *frame = wire.unused;
@@ -137,8 +137,8 @@ static err_t wire_output(struct netif *netif, struct pbuf *packet, const ip4_add
 
 /* ---- receiving ---- */
 
-/* Two bytes further on, by aligned words from the end to the begin: what a driver does whose card cannot be set where to
- * put a frame. */
+/* Moves the frame by two bytes, with aligned words from its end to its begin, like a driver whose card has no
+ * setting for the position of a frame. */
 TOLL_NOINLINE static void ipalign(unsigned char *frame, size_t bytes) {
   typedef uintptr_t __attribute__((may_alias)) word;
   enum { WORD = sizeof(word), MOVED = 8 * WIRE_SHIFT, KEPT = 8 * (WORD - WIRE_SHIFT) };
@@ -171,7 +171,7 @@ static void wire_receive(struct wire_end *end, struct wire_frame *frame) {
   if (end->netif.input(packet, &end->netif) != ERR_OK) pbuf_free(packet);
 }
 
-/* Hands the stack all frames that have come for one end. False where there was none. */
+/* Passes all frames that have arrived for one end to the stack. False if there was none. */
 static bool wire_deliver(struct wire_end *end) {
   struct wire_frame *frame = end->first;
   end->first = NULL;
@@ -194,7 +194,7 @@ static err_t wire_init(struct netif *netif) {
   return ERR_OK;
 }
 
-/* Each end in a network of its own, so that it knows its packets from the other's. */
+/* Each end has a network of its own, which distinguishes its packets from the other's. */
 static void wire_lay(enum wire_fault fault, bool moves, uint64_t seed) {
   ip4_addr_t mask, none = {0};
   IP4_ADDR(&mask, 255, 255, 255, 0);

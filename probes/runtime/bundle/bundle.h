@@ -18,7 +18,7 @@ enum {
   MOST_POINTS = 4096,
   MOST_CPUS = 256,
   MOST_NODES = 64,
-  FIRST_PAIRS = 28, /* of CPUs, in the first round of a matrix; of no more each round visits all */
+  FIRST_PAIRS = 28, /* pairs of CPUs in the first round of a matrix; each round visits all pairs if there are no more */
   PASSES = 2,
   SETS = 3, /* of CPUs: cores, last-level caches, packages */
   SET_CPUS = 1024,
@@ -44,7 +44,7 @@ struct probe {
   unsigned revision, first_metric, metrics;
 };
 
-/* One probe under one ABI at one value of each parameter, and what its visits gave. */
+/* One probe under one ABI at one value of each parameter, with the results of its visits. */
 struct point {
   uint16_t probe, abi;
   char words[WORDS_BYTES]; /* NAME=VALUE ... in the order of the probe's parameters */
@@ -62,7 +62,8 @@ struct node {
   bool has_cpus, has_memory;
 };
 
-/* What a size beyond the last-level cache exceeds, and the last cache of a machine that reports none. */
+/* The size that a buffer beyond the last-level cache exceeds, which is also the assumed last cache of a machine that
+ * reports none. */
 enum { LEAST_LAST_BYTES = 32 << 20 };
 
 struct machine {
@@ -116,7 +117,7 @@ unsigned pairs_of_each_relation(const struct machine *machine, uint64_t seed, st
 unsigned pairs_next(const struct machine *machine, uint64_t seed, unsigned seen, unsigned most, struct pair *pairs);
 
 /* ---- plan.c ---- */
-/* False with a sentence in error where the file is none. */
+/* False with a sentence in error if the file is no plan. */
 bool plan_read(struct plan *plan, const char *folder, const struct machine *machine, double budget_s, char *error,
                size_t room);
 
@@ -137,12 +138,12 @@ struct answer {
   double seconds;
 };
 extern volatile int stop_asked;
-/* All that a command prints, as it came: for --machine. */
+/* The unchanged output of a command: for --machine. */
 size_t output_of(char *const *words, char *text, size_t room, double limit_s);
-/* Visits of one layout by one process, which reads `lines`; the first one's answer. seconds: of all. visit_record: what
- * stands for a first visit that printed nothing. */
+/* Makes visits of one layout by one process, which reads `lines`, and returns the first one's answer. seconds: of
+ * all visits. visit_record: replaces the output of a first visit that printed nothing. */
 struct answer visits_make(char *const *words, const char *lines, const char *visit_record, double limit_s);
-/* The answer of the next visit. False where there is none. */
+/* The answer of the next visit. False if there is none. */
 bool visits_next(struct answer *answer);
 
 /* ---- report.c ---- */
@@ -154,7 +155,7 @@ struct interval {
 };
 /* Relative half-width of the 95 % interval of a point's widest metric; 1 where it has fewer than three visits. */
 double half_width(const struct plan *plan, const struct point *point);
-/* The rows that stand for their probes, and nothing inferred from them. */
+/* Prints the rows that represent their probes, without inferences. */
 void report_print(const struct plan *plan, const struct machine *machine);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "bundle.h"
 
-/* What a machine has that reports no sizes, as src/tollmeter/plan/values.py assumes it. */
+/* Assumed cache sizes of a machine that reports none, as in src/tollmeter/plan/values.py. */
 enum { ASSUMED_L1_BYTES = 32 << 10, ASSUMED_L2_BYTES = 256 << 10 };
 
 /* The first object of an array; NULL where it is empty or missing. */
@@ -89,7 +89,7 @@ static double speed_of(const char *topology, int cpu) {
   return 0;
 }
 
-/* The place of the set that the CPU is in, such as its core among the sets of threads; -1 where it is in none. */
+/* The index of the set that contains the CPU, such as its core among the sets of threads; -1 if none does. */
 static int set_of(const char *topology, const char *kind, int cpu) {
   const char *set = value_of(topology, kind);
   for (int place = 0; set && (*set == '[' || *set == ',') && set[1] == '"'; place++) {

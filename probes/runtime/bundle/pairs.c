@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which pairs of CPUs the visits of a matrix are of, as src/tollmeter/plan/placement.py orders them: some of each relation
- * in the first round, then all in passes. Each pass has another order, so that a moment of the machine is not that of
+ * The pairs of CPUs of a matrix's visits, in the order of src/tollmeter/plan/placement.py: some of each relation in the
+ * first round, then all in passes. Each pass has another order, so that the machine's state at a moment does not affect
  * the same pairs again.
  */
 #include "bundle.h"
@@ -32,8 +32,8 @@ static unsigned common_divisor(unsigned one, unsigned other) {
   return one;
 }
 
-/* The pair of a place in the order of a pass: steps of a length that has no divisor in common with the number of pairs
- * come to each once. */
+/* The pair at a position of a pass: the step length and the number of pairs have no common divisor, so that each
+ * pair occurs once. */
 static struct pair in_pass(const struct machine *machine, uint64_t seed, unsigned pass, unsigned place) {
   const unsigned pairs = pairs_of(machine);
   const uint64_t drawn = mixed(seed ^ mixed(pass));
@@ -42,7 +42,7 @@ static struct pair in_pass(const struct machine *machine, uint64_t seed, unsigne
   return pair_of(machine, (unsigned)((mixed(drawn) % pairs + (uint64_t)step * place) % pairs));
 }
 
-/* The nearest set of CPUs that holds both. */
+/* The smallest set of CPUs that contains both. */
 static unsigned relation_of(const struct machine *machine, struct pair pair) {
   unsigned kind = 0;
   for (; kind < SETS; kind++) {

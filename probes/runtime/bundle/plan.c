@@ -176,7 +176,7 @@ static int probe_named(const struct plan *plan, const char *name) {
   return -1;
 }
 
-/* The number of an ABI that has this probe here. -1 where it has not: what does not run here was not unpacked. */
+/* The index of an ABI that has this probe here; -1 if none has: executables that do not run here are not unpacked. */
 static int abi_of(struct plan *plan, const char *folder, const char *abi, const char *probe) {
   char path[1200];
   snprintf(path, sizeof path, "%s/%s/%s", folder, abi, probe);
@@ -256,7 +256,7 @@ static bool scope_read(struct plan *plan, const char *folder, const struct machi
   return true;
 }
 
-/* Wall time of so many visits of every point. */
+/* Wall time of this number of visits of every point. */
 static double seconds_of(const struct plan *plan, unsigned visits) {
   double seconds = 0;
   for (unsigned i = 0; i < plan->point_count; i++) seconds += visits * plan->points[i].seconds;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows as text, on the machine that was measured. A journal's import computes them with more care: these discard no
- * sample, and their intervals hold the variance between visits alone. Nothing is inferred here.
+ * Rows as text, on the machine that was measured. The import of a journal computes them more precisely: here no sample
+ * is discarded, intervals contain only the variance between visits, and nothing is inferred.
  */
 #include <math.h>
 #include <stdio.h>

@@ -148,7 +148,7 @@ static void records_of_file(struct stream *stream, const char *name, const char 
   if (file) fclose(file);
 }
 
-/* What the target knows of the request, as a continuation of the host's record. */
+/* The fields of the request that are known on the target, appended to the host's record. */
 static void request_more(char *text, size_t room) {
   char when[40] = "";
   const time_t now = time(NULL);
@@ -164,7 +164,7 @@ static void request_more(char *text, size_t room) {
   if (used < room) snprintf(text + used, room - used, "]");
 }
 
-/* A probe of the runner's own ABI, which stands beside it. */
+/* A probe of the runner's own ABI, in its folder. */
 static bool any_probe(char *path, size_t room, const char *own) {
   static char line[LONGEST_LINE];
   const int folder = (int)(strrchr(own, '/') ? strrchr(own, '/') - own : 0);
@@ -255,7 +255,7 @@ static void parameters_text(char *text, size_t room, const struct point *point) 
   snprintf(text + used, room - used, "}");
 }
 
-/* What stands for a visit that printed nothing. */
+/* The record that replaces the output of a visit that printed nothing. */
 static void visit_record(char *text, size_t room, const struct point *point, unsigned round, const char *cpus,
                          uint64_t seed) {
   const struct probe *probe = &plan.probes[point->probe];
@@ -346,7 +346,7 @@ static uint64_t seed_of(const struct point *point, unsigned round) {
   return hash_of(point->words, hash_of(plan.probes[point->probe].name, mixed(options.seed) ^ round)) >> 2;
 }
 
-/* One process forks for each pair, which costs a third of a process of its own. */
+/* One process forks for each pair, which takes a third of the time of a new process. */
 static bool pairs_visited(struct point *point, unsigned round, const struct pair *pairs, unsigned count) {
   static char lines[SERVED_PAIRS * 3000];
   char cpus[40], record[4096];
@@ -379,7 +379,7 @@ static bool visited(struct point *point, unsigned round, unsigned pair) {
 static double matrix_s;      /* that all matrices have taken */
 static double matrix_most_s; /* that they may take until the end of this round */
 
-/* A large layout takes long to set up: between its first visit and its second all others have had three. */
+/* A large layout takes long to set up: its second visit comes after the third visit of all others. */
 static bool is_due(const struct point *point, unsigned round) {
   if (is_matrix(point)) return !point->is_final && point->pairs_seen < PASSES * pairs_of(&machine);
   if (point->is_final || (point->bytes > LARGE_BYTES && round == 1)) return false;
@@ -537,7 +537,8 @@ static int run(int count, char **words) {
   return measured();
 }
 
-/* A kernel whose process 1 ends stops with a complaint; a container's process 1 may not turn the machine off, and ends. */
+/* As process 1, turns the machine off, since a kernel panics when process 1 ends; in a container this is refused,
+ * and the process ends. */
 int main(int count, char **words) {
   if (count == 2 && strcmp(words[1], "--runs") == 0) return 0;
   const int status = run(count, words);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One process for each visit: all that it printed, made into one whole stream that a journal can hold. A stream that was
- * cut is closed with a `fail` and an `end` that continue its numbering.
+ * One process for each visit, whose output becomes one complete stream for a journal. A stream that was cut is closed
+ * with a `fail` and an `end` that continue its numbering.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ enum { MOST_OUTPUT = 4 << 20 };
 
 volatile int stop_asked;
 
-/* The environment has one size in every visit, since it moves the stack; the host's has the same words. */
+/* The environment is the same in every visit, since its size moves the stack; the host uses the same words. */
 static char parent[] = "TOLL_PARENT=0000000000";
 static char *environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", parent, NULL};
 
@@ -27,7 +27,7 @@ static void end(pid_t child, int signal_number) {
   if (kill(-child, signal_number) != 0) kill(child, signal_number);
 }
 
-/* Starts it with `lines` as all that it can read. They are few enough for a pipe to hold. */
+/* Starts the process with `lines` as its whole input, which fits into a pipe. */
 static pid_t started(char *const *words, const char *lines, int *from) {
   int ends[2], given[2];
   if (pipe(ends) != 0) return -1;
@@ -88,7 +88,7 @@ static size_t gathered(char *const *words, const char *lines, char *text, size_t
   close(from);
   if (*is_late || used + 1 >= room) end(child, SIGKILL);
   while (waitpid(child, status, 0) < 0 && errno == EINTR) continue;
-  end(child, SIGKILL); /* what it left behind */
+  end(child, SIGKILL); /* its remaining processes */
   return used;
 }
 
@@ -106,7 +106,7 @@ static void plain(char *into, size_t room, const char *text, size_t length) {
   into[used] = '\0';
 }
 
-/* What one process printed, and how far it was read; and the stream that was read last. */
+/* The output of one process, how far it was read, and the stream that was read last. */
 static struct {
   char text[MOST_OUTPUT], stream[MOST_OUTPUT];
   size_t length, read;
@@ -188,7 +188,7 @@ struct answer visits_make(char *const *words, const char *lines, const char *vis
   return answer;
 }
 
-/* A visit of the same layout that came to no end is none: the first one has its row. */
+/* A later visit of the same layout without an end is ignored: the first one has the row. */
 bool visits_next(struct answer *answer) {
   char noise[120];
   bool is_whole;

@@ -41,7 +41,7 @@ bool text_of(const char *line, const char *key, char *text, size_t room) {
   return true;
 }
 
-/* The time that has passed: a young kernel's clock may be set back, and the budget has to end all the same. */
+/* The elapsed time. The clock may be set back soon after a boot, and the budget must still end. */
 double now_s(void) {
   static double last_s, passed_s;
   struct timespec now = {0, 0};

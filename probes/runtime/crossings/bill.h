@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts what one command crosses, for `toll bill`: one process, linked with nothing of the runtime (docs/bill.md).
+ * Counts the boundary crossings of one command, for `toll bill`: one process, linked with nothing of the runtime
+ * (docs/bill.md).
  *
  * Three ways, from the most to the least that the system permits. KERNEL: BPF programs of our own at the kernel's
  * tracepoints count and time each system call. NOTIFIED: a seccomp filter passes each system call to this process, which
@@ -46,7 +47,7 @@ enum event {
   TICKS, /* timer interrupts */
   TICK_NS,
   ON_CPU_NS, /* from switches to a thread to switches from it, of all threads */
-  CLAMPED,   /* calls whose time came out below zero, counted as zero */
+  CLAMPED,   /* calls whose computed time was negative, and counts as zero */
   EVENTS
 };
 
@@ -63,8 +64,8 @@ const char *kernel_follow(pid_t thread);
 /* Adds up what was counted on all CPUs. */
 bool kernel_read(struct counts *counts);
 
-/* What is counted of `start`, which becomes the command: the process, or -1 with the reason. `counts` is filled until
- * the command has ended and notified_end is called. */
+/* Starts `start`, which executes the command, and counts its calls. Returns the process, or -1 with the reason.
+ * `counts` is updated until the command has ended and notified_end is called. */
 pid_t notified_start(int (*start)(void *), void *argument, const char **reason);
 /* Serves the system calls until the process `child` has ended. */
 void notified_serve(pid_t child, struct counts *counts);

@@ -200,7 +200,7 @@ static const int argument_at[ABIS][2] = {
 #elif defined __aarch64__
 static const int argument_at[ABIS][2] = {{0, 8}, {0, 8}};
 #else
-static const int argument_at[ABIS][2] = {{-1, -1}, {-1, -1}}; /* not known: no question is looked up */
+static const int argument_at[ABIS][2] = {{-1, -1}, {-1, -1}}; /* unknown ABI: questions about paths are not counted */
 #endif
 
 /* Where a call has its path and the folder, in bytes; 0 for none, plus 1. */

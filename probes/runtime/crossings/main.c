@@ -58,7 +58,7 @@ static struct {
   _Atomic int not_started;
 } * shared;
 
-/* Several stretches add up, and processes. */
+/* Several stretches, and several processes, are summed. */
 static void begin_loop(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
@@ -207,7 +207,7 @@ static int become(void *argument) {
   _exit(NOT_STARTED);
 }
 
-/* The command, stopped before it makes a system call that is its own. */
+/* Starts the command and stops it before its first own system call. */
 static pid_t start_stopped(struct command *command) {
   int status;
   const pid_t child = fork();
@@ -249,9 +249,9 @@ static bool run_followed(struct command *command, struct answer *answer, const c
   return !*reason;
 }
 
-/* The shortest call, first without counting, then counted by the very programs that then count the command, and taken
- * off its counts. The times of two loops that follow each other are of one state of the core, so that their difference
- * is that of counting. */
+/* Measures the shortest call, first without counting, then counted by the programs that also count the command, and
+ * subtracts it from its counts. Two successive loops see one state of the core, so their difference is the cost of
+ * counting. */
 static struct answer shortest;
 
 static const char *open_and_calibrate(void) {
@@ -410,7 +410,7 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
   fprintf(to, "}\n");
 }
 
-/* What it is written to, which the command does not have; standard input and output lead nowhere. */
+/* The descriptor for the answer, which the command does not inherit; its standard input and output are /dev/null. */
 static FILE *answer_to(int asked) {
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), answer = fcntl(asked, F_DUPFD_CLOEXEC, 3);
   fcntl(asked, F_SETFD, FD_CLOEXEC);
@@ -425,7 +425,7 @@ int main(int count, char **words) {
   if (!to) return 2;
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
-  signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, whose end is waited for */
+  signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C also reaches the command, whose end is awaited */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct command command = {words[3], words + 4};
