@@ -7,6 +7,8 @@ import lzma
 import shutil
 from pathlib import Path
 
+import msgspec
+
 from tollmeter.model import Surroundings
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Journal, read
@@ -25,5 +27,5 @@ def copied(name: str, to: Path, *, calm: bool = False) -> Path:
         last = read(to).session
         surroundings = Surroundings(others=0.0, seccomp_filters=0, traced=False)
         with Journal.resume(to) as journal:
-            journal.note(last._replace(surroundings=surroundings))
+            journal.note(msgspec.structs.replace(last, surroundings=surroundings))
     return to

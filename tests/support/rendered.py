@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
 
 from rich.console import Console
 
 from tollmeter.model import Results
 from tollmeter.report import markdown, page
+from tollmeter.report.blocks import Block
 from tollmeter.report.terminal import summary
+from tollmeter.report.text_layout import print_blocks
 
 
 def on_console(draw: Callable[[Console], None], width: int = 80) -> str:
@@ -19,6 +21,10 @@ def on_console(draw: Callable[[Console], None], width: int = 80) -> str:
     stream = io.StringIO()
     draw(Console(file=stream, width=width))
     return stream.getvalue()
+
+
+def of_blocks(blocks: Iterable[Block], width: int = 100) -> str:
+    return on_console(lambda console: print_blocks(list(blocks), console), width)
 
 
 def printed(results: Results, width: int = 80, *, whole: bool = False) -> str:

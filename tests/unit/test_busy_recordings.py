@@ -4,8 +4,6 @@ row means does not depend on how often the sibling was busy."""
 
 from __future__ import annotations
 
-import lzma
-import shutil
 from math import log
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 
 import tollmeter
+from support.recordings import copied
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.numbers.readings import is_time
@@ -23,13 +22,7 @@ RECORDED = Path(__file__).resolve().parents[1] / "recordings/busy"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tollmeter.Run]:
-    folders = []
-    for name in ("1", "4"):
-        folder = tmp_path_factory.mktemp("busy") / name
-        shutil.copytree(RECORDED / name, folder)
-        (folder / "journal.jsonl").write_bytes(lzma.decompress((folder / "journal.jsonl.xz").read_bytes()))
-        folders.append(folder)
-    return [tollmeter.open(folder) for folder in folders]
+    return [tollmeter.open(copied(f"busy/{name}", tmp_path_factory.mktemp("busy"))) for name in ("1", "4")]
 
 
 def timed(runs: list[tollmeter.Run]) -> list[Change]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-import lzma
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import pytest
 
 from support import example_runs
 from support.builders import row
+from support.recordings import copied
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,
@@ -38,7 +38,6 @@ from tollmeter.report.blocks import Table
 from tollmeter.report.ci_formats import annotated, as_markdown, cases
 from tollmeter.report.compared import attribution, blocks
 from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction
-from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME as JOURNAL
 
 
@@ -52,11 +51,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs of one quiet machine."""
     runs = tmp_path_factory.mktemp("runs")
     for place, name in enumerate(("01", "13", "21")):
-        folder, source = runs / f"r{name}", ROOT / "tests/recordings/repeated" / name
-        folder.mkdir()
-        shutil.copy(source / "run.toml", folder)
-        with lzma.open(source / "journal.jsonl.xz") as packed:
-            (folder / JOURNAL).write_bytes(packed.read())
+        folder = copied(f"repeated/{name}", runs / f"r{name}")
         os.utime(folder / JOURNAL, (1e9 + place, 1e9 + place))
     (runs / places.LAST).symlink_to("r21")
     return runs
@@ -137,8 +132,7 @@ def test_bad_words_are_refused(words: list[str], code: int, said: str, capsys: p
 
 @pytest.mark.usefixtures("runs")
 def test_runs_without_a_common_row_are_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "other")
-    assert main(["compare", "r01", str(tmp_path / "other")]) == 6
+    assert main(["compare", "r01", str(copied("format-1", tmp_path / "other"))]) == 6
     assert "no row has a number in both" in capsys.readouterr().err
 
 

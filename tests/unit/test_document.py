@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 import pytest
 
 from support.example_runs import healthy
+from support.recordings import copied
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.document import complaints, read, schema
@@ -53,7 +53,7 @@ def test_what_is_printed_is_read_back_equal_and_keeps_to_the_schema(document: Do
 
 
 def test_a_recorded_run_keeps_to_the_schema(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "run"))
+    folder = copied("format-1", tmp_path / "run")
     printed = json.loads(msgspec.json.encode(open_index(folder)))
     CHECK.validate(printed)
     assert (printed["format"], printed["run"]["verdict"]) == (3, "interrupted")

@@ -4,8 +4,6 @@ that are drawn are those that the number is made of."""
 
 from __future__ import annotations
 
-import lzma
-import shutil
 from math import exp
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from support.recordings import copied
 from tollmeter.cli.main import main
 from tollmeter.experiment.precision import hodges_lehmann
 from tollmeter.library import places
@@ -32,7 +31,7 @@ PROBES = places.ROOT / "probes"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(places, "RUNS", tmp_path)
-    return Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "r01"))
+    return copied("format-2", tmp_path / "r01")
 
 
 @pytest.mark.parametrize("name", sorted(probe_names(PROBES)))
@@ -59,9 +58,7 @@ def test_a_probe_that_is_not_of_this_version_has_its_description(run: Path) -> N
 
 def test_the_visits_that_are_shown_make_the_number(tmp_path: Path) -> None:
     """The row's number is the Hodges-Lehmann median of the values of its visits, for every time of one mode."""
-    shutil.copytree(RECORDINGS / "repeated/01", tmp_path / "run")
-    (tmp_path / "run/journal.jsonl").write_bytes(lzma.decompress((tmp_path / "run/journal.jsonl.xz").read_bytes()))
-    results = open_run(tmp_path / "run")
+    results = open_run(copied("repeated/01", tmp_path / "run"))
     timed = [row for row in results.index.rows if row.status == "ok" and row.unit == "ns" and len(row.modes) < 2]
     explained = list(explained_rows(results, timed))
     assert [of.row for of in explained] == timed and {row.state for row in timed} >= {"uncontended"}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ import pytest
 
 from support import example_runs
 from support.example_runs import with_index, with_run
+from support.recordings import copied
 from support.rendered import printed, words
 from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
@@ -97,7 +97,7 @@ def test_a_run_behind_a_filter_carries_what_it_found_of_memory_and_nothing_of_th
 def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve visits, most rows of two. A run of a second told of its neighbours what 15 samples had seen."""
     monkeypatch.setattr("tollmeter.findings.all_findings", lambda _: [PROBLEM])
-    told = open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
+    told = open_run(copied("format-1", tmp_path / "run"))
     assert (told.index.run.verdict, told.index.findings, told.index.withheld) == ("interrupted", (), (SHARED.name,))
     assert told.index.run.withheld_problems == 1
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import lzma
-import shutil
 from pathlib import Path
 
 import pytest
 
 import tollmeter
+from support.recordings import copied
 from tollmeter.model import Failure, Point, RowOf, Select
 from tollmeter.model.former_names import present_row_names
 
@@ -64,9 +63,7 @@ def test_between_run_deviations_of_earlier_runs_are_found_by_the_present_names()
 
 
 def test_a_recorded_run_has_the_present_names_and_its_rows_are_found_by_them(tmp_path: Path) -> None:
-    shutil.copy(RECORDED / "run.toml", tmp_path)
-    (tmp_path / "journal.jsonl").write_bytes(lzma.decompress((RECORDED / "journal.jsonl.xz").read_bytes()))
-    run = tollmeter.derive(tmp_path)
+    run = tollmeter.derive(copied("repeated/01", tmp_path))
     rows = [row for row in run.rows if row.probe == "kernel.call_object"]
     assert rows and all(row.parameters["address_space"] == "other" for row in rows)
     (probe,) = (probe for probe in run.results.probes.values() if probe.probe == "kernel.call_object")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,17 +17,15 @@ import pytest
 
 from support.builders import row
 from support.example_runs import with_index
+from support.recordings import copied
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, GateRow, decide, of_change
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits, read_limits
-from tollmeter.model import Failure, Row, Surroundings
+from tollmeter.model import Failure, Row
 from tollmeter.numbers.rows import row_key
 from tollmeter.report.ci_formats import Annotation, Case, github, junit, ktap
-from tollmeter.root import ROOT
-from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.journal import Journal, read
 
 
 def judged(
@@ -141,19 +138,8 @@ def test_what_is_no_limit_is_refused(tmp_path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folders = []
-    for name in ("01", "13", "21"):
-        folder, source = tmp_path_factory.mktemp("run"), ROOT / "tests/recordings/repeated" / name
-        shutil.copy(source / "run.toml", folder)
-        with lzma.open(source / "journal.jsonl.xz") as packed:
-            (folder / JOURNAL).write_bytes(packed.read())
-        # They are older than evidence of filters and tracers, without which no run is quiet.
-        last = read(folder).session
-        calm = Surroundings(others=0.0, seccomp_filters=0, traced=False)
-        with Journal.resume(folder) as journal:
-            journal.note(last._replace(surroundings=calm))
-        folders.append(str(folder))
-    return folders
+    names = ("01", "13", "21")
+    return [str(copied(f"repeated/{name}", tmp_path_factory.mktemp("run"), calm=True)) for name in names]
 
 
 def as_slow(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import re
 
 import msgspec
-import pytest
 
 from support import example_runs, study_run
 from support.example_runs import with_run
-from support.rendered import screens
+from support.rendered import of_blocks, screens
+from support.snapshots import approve
 from tollmeter.model import Opposed, Point, Results
-from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
-from tollmeter.report.numbers import in_a_sentence, of_row
+from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline
 from tollmeter.report.page import render
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")
@@ -28,29 +27,32 @@ def of(*probes: str, points: int = 1) -> Results:
     return example_runs.with_rows(bare, [row for found in rows for row in found[:points]])
 
 
-@pytest.mark.parametrize("probe", UNKNOWN)
-def test_a_run_of_one_point_begins_with_its_number_in_the_metrics_words(probe: str) -> None:
-    results = of(probe)
-    (row,) = results.index.rows
-    assert in_a_sentence(of_row(row)) in headline(results)
-    assert results.probes[probe].metrics[0].summary in headline(results)
+KNOWN = example_runs.healthy(("x86_64",))
+CALL = tuple(toll for toll in KNOWN.index.tolls if toll.typical and toll.probe == "kernel.enter_syscall")[:1]
+CALLS = [row for row in KNOWN.index.rows if row.probe == "kernel.enter_syscall"][:1]
+PAIR = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
+ONE = of(UNKNOWN[0])
+RUNS = {
+    **{f"one point of {probe}": of(probe) for probe in UNKNOWN},
+    "several points have the least and the greatest": of("memory.parallelism", points=5),
+    "beside a system call": example_runs.with_index(ONE, tolls=CALL),
+    "a system call alone": example_runs.with_rows(example_runs.with_index(ONE, tolls=CALL), CALLS),
+    "as many probes as a headline has": of(*UNKNOWN[:FEW_PROBES]),
+    "more probes": of(*UNKNOWN[: FEW_PROBES + 1]),
+    "a study without rows of its own": msgspec.structs.replace(ONE, suite=study_run.study().suite),
+    "two points that were compared": example_runs.with_index(ONE, opposed=(PAIR,)),
+    "several such pairs": example_runs.with_index(ONE, opposed=(PAIR, PAIR)),
+    "runs differ by more than was asked for, at all points": with_run(ONE, limited=2, points=2, precision=0.01),
+    "at half of the points": with_run(ONE, limited=1, points=2, precision=0.01),
+    "at a third of the points": with_run(ONE, limited=1, points=3, precision=0.01),
+    "no point": with_run(ONE, limited=0, points=0, precision=0.01),
+}
 
 
-def test_a_run_of_several_points_begins_with_the_least_and_the_greatest() -> None:
-    results = of("memory.parallelism", points=5)
-    rows = sorted(results.index.rows, key=lambda row: row.median or 0.0)
-    assert all(in_a_sentence(of_row(end)) in headline(results) for end in (rows[0], rows[-1]))
-
-
-def test_beside_a_system_call_an_unknown_probe_has_its_number_too() -> None:
-    results = of(UNKNOWN[0])
-    known = example_runs.healthy(("x86_64",))
-    (toll,) = [toll for toll in known.index.tolls if toll.typical and toll.probe == "kernel.enter_syscall"][:1]
-    both = example_runs.with_index(results, tolls=(toll,))
-    assert headline(both).startswith("A system call takes ") and headline(both).endswith(headline(results))
-    entry = next(row for row in known.index.rows if row.probe == toll.probe)
-    alone = example_runs.with_rows(example_runs.with_index(results, tolls=(toll,)), [entry])
-    assert toll.probe not in headline(alone)
+def test_what_a_run_begins_with() -> None:
+    below = {title: [f"below it: {said}" for said in below_the_headline(run)] for title, run in RUNS.items()}
+    blocks = [said for title, run in RUNS.items() for said in (f"{title}: {headline(run)}", *below[title])]
+    approve("headlines", of_blocks(blocks))
 
 
 def charts_of(page: str) -> list[str]:
@@ -74,17 +76,6 @@ def test_a_page_of_one_point_opens_with_its_samples() -> None:
     assert "distribution" not in charts_of(render(example_runs.with_rows(results, [row] * 4)))
 
 
-def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
-    assert headline(of(*UNKNOWN[:FEW_PROBES])) and not headline(of(*UNKNOWN[: FEW_PROBES + 1]))
-    one = of(UNKNOWN[0])
-    pair = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
-    assert not headline(msgspec.structs.replace(one, suite=study_run.study().suite))
-    compared = example_runs.with_index(one, opposed=(pair,))
-    assert headline(compared) == f"{sentences(compared)[0]}."
-    several = example_runs.with_index(one, opposed=(pair, pair))
-    assert not headline(several) and below_the_headline(several) == sentences(several)
-
-
 def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:
     why = "1 of the 5 layouts that a ratio needs; --budget 40s would do"
     results = with_run(of(UNKNOWN[0]), unanswered=why)
@@ -92,12 +83,3 @@ def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_i
     assert headline(results).startswith(said)
     terminal, text, page = screens(results)
     assert terminal.startswith(said) and said in text and f'<p class="lead">{said}' in page
-
-
-@pytest.mark.parametrize(("limited", "points", "said"), [(2, 2, True), (1, 2, True), (1, 3, False), (0, 0, False)])
-def test_that_runs_differ_by_more_than_was_asked_for_is_said_with_the_answer(
-    limited: int, points: int, said: bool
-) -> None:
-    results = with_run(of(UNKNOWN[0]), limited=limited, points=points, precision=0.01)
-    assert ("Runs of this machine differ by more than 1 %" in headline(results)) is said
-    assert headline(results).startswith(headline(of(UNKNOWN[0]))), "behind the answer"

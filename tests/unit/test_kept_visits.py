@@ -3,29 +3,25 @@
 
 from __future__ import annotations
 
-import lzma
-import shutil
 import sqlite3
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from support.recordings import copied
 from tollmeter.library import derive
 from tollmeter.report.markdown import render
 from tollmeter.store import kept_visits
 from tollmeter.store.export import written
-from tollmeter.store.journal import NAME, read
+from tollmeter.store.journal import read
 
 RECORDED = Path(__file__).resolve().parents[1] / "recordings"
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    shutil.copy(RECORDED / "repeated/01/run.toml", tmp_path)
-    with lzma.open(RECORDED / "repeated/01/journal.jsonl.xz") as packed:
-        (tmp_path / NAME).write_bytes(packed.read())
-    return tmp_path
+    return copied("repeated/01", tmp_path)
 
 
 def test_visits_come_back_as_they_were(run: Path) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 import tollmeter
 from support import builders
+from support.recordings import copied
 from tollmeter.library.measured_run import _with_parameters as with_parameters
 from tollmeter.report import page
 
@@ -39,7 +39,7 @@ PUBLIC = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "run"))
+    return copied("format-1", tmp_path / "run")
 
 
 def test_what_is_public_is_there_and_nothing_else() -> None:

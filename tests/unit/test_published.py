@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
-import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.example_runs import HOSTILE, healthy, with_index
+from support.recordings import copied
 from tollmeter.cli.main import main
 from tollmeter.fleet.gallery import single_page, write_site
 from tollmeter.fleet.published import REMOVED, read_published, write_published
@@ -229,10 +228,7 @@ def test_a_thousand_machines_are_under_fifty_megabytes(tmp_path: Path) -> None:
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three runs of one quiet machine."""
     for name in ("01", "13", "21"):
-        folder, source = tmp_path / "runs" / f"r{name}", places.ROOT / "tests/recordings/repeated" / name
-        folder.mkdir(parents=True)
-        shutil.copy(source / "run.toml", folder)
-        (folder / "journal.jsonl").write_bytes(lzma.decompress((source / "journal.jsonl.xz").read_bytes()))
+        copied(f"repeated/{name}", tmp_path / "runs" / f"r{name}")
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     return tmp_path
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from support.example_runs import with_index
+from support.recordings import copied
 from support.rendered import printed
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Results
@@ -28,7 +28,7 @@ FORMATS = sorted(path.name for path in RECORDINGS.glob("format-*"))
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy, since opening a run keeps an index in it."""
-    return Path(shutil.copytree(RECORDINGS / request.param, tmp_path / request.param))
+    return copied(request.param, tmp_path / request.param)
 
 
 @pytest.mark.parametrize("folder", FORMATS, indirect=True)
@@ -38,7 +38,7 @@ def test_a_recording_opens_and_prints_the_interface(folder: Path) -> None:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
-    return open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
+    return open_run(copied("format-1", tmp_path / "run"))
 
 
 def test_format_1_says_what_it_said(results: Results) -> None:
@@ -58,7 +58,7 @@ def test_format_1_says_what_it_said(results: Results) -> None:
 
 def test_format_2_says_what_it_said(tmp_path: Path) -> None:
     """What format 1 had no words for: the layout, its process, the core's width, the time lost, the control's own n."""
-    told = open_run(Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run")))
+    told = open_run(copied("format-2", tmp_path / "run"))
     request = read_request(RECORDINGS / "format-2")
     assert (told.index.machine.host, told.index.run.id, told.index.run.status) == ("guest", "format-2", "interrupted")
     assert (request.format, request.precision, request.priority) == (2, 0.03, "real-time")
@@ -82,21 +82,21 @@ def test_format_2_says_what_it_said(tmp_path: Path) -> None:
 
 
 def test_an_index_is_kept_and_equal(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    folder = copied("format-1", tmp_path / "run")
     derived = open_index(folder)
     assert (folder / "index.sqlite").is_file()
     assert open_index(folder) == derived
 
 
 def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    folder = copied("format-1", tmp_path / "run")
     words = "kernel.loop kernel.enter_gate memory.latency size=4096,65536 pages=small"
     assert command(read_request(folder)) == f"./toll run {words} --seed 4711 --budget 6s"
 
 
 def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     """A longer run without its ABIs would be another: x32 is made ready only where it is named."""
-    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    folder = copied("format-1", tmp_path / "run")
     request = read_request(folder)
     suite = msgspec.structs.replace(request.suite, name="x32-2013")
     asked = msgspec.structs.replace(request, abis=("x86_64", "x32"), words=("x32-2013",), suite=suite)
@@ -110,7 +110,7 @@ def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
 def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run"))
+    folder = copied("format-2", tmp_path / "run")
     first, read = open_run(folder), list[object]()
     shown = printed(first)
     visit = Outcomes.of_text

@@ -13,13 +13,13 @@ import pytest
 
 from support.builders import metric, outcome, probe, row, sample
 from support.example_runs import empty, with_index, with_rows
+from support.rendered import of_blocks
+from support.snapshots import approve, approve_variations
 from tollmeter.judgement.verdict import unanswered
-from tollmeter.model import Outcome, Program, Published, Relative, Results, Row, RowOf, Select, State, Suite
+from tollmeter.model import Outcome, Program, Published, Relative, Results, Row, RowOf, Select, State, StateName, Suite
 from tollmeter.numbers.rows import rows
-from tollmeter.report.blocks import Table
+from tollmeter.report.blocks import Block, Table
 from tollmeter.report.headline import headline
-from tollmeter.report.markdown import render
-from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
 from tollmeter.studies.relatives import gains, relatives
 from tollmeter.studies.study import study
@@ -61,38 +61,11 @@ def found(made: Results, measure: str, abi: str = "x32") -> Relative:
     return next(one for one in relatives(made) if (one.what, one.measure, one.abi) == ("flow", measure, abi))
 
 
-def test_a_program_is_compared_with_the_machines_own_abi() -> None:
-    made = results(*needs("x86_64", 100, 50), *needs("x32", 69, 40))
-    assert found(made, "memory").value == pytest.approx(0.69)
-    assert found(made, "time").value == pytest.approx(0.8)
-    assert (found(made, "memory").published, found(made, "time").published) == ("-20 %", "-40 %")
-
-
-def test_an_emulated_guest_gives_memory_and_no_time() -> None:
-    guest = {"target": "guest:x32", "clock": "virtual"}
-    made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
-    assert found(made, "memory").value == pytest.approx(0.7)
-    assert found(made, "memory").target == "guest:x32"
-    assert found(made, "time").value is None
-    assert found(made, "time").reason == MEND
-    memory, time = program_tables(judged(made))
-    assert [column.name for column in memory.columns[1:]] == ["x32 in guest:x32", "published, x32"]
-    assert time.columns[1].name == "x32"
-
-
-def test_abis_that_only_an_emulated_guest_runs_are_compared_by_instructions() -> None:
-    """The answer is about them, since the run has no row of the study's ABI."""
-    guest = {"target": "guest:virt", "clock": "virtual"}
-    made = judged(results(*needs("aarch64", 100, 50, **guest), *needs("arm-hard", 75, 60, **guest)))
-    assert found(made, "instructions", "arm-hard").value == pytest.approx(1.2)
-    _, instructions = program_tables(made)
-    assert instructions.columns[0].name == "Instructions of program and kernel, against aarch64"
-    assert str(instructions.rows[0].cells[1]).startswith("+20 %")
-    said = headline(made)
-    assert said.startswith("arm-hard is worth it here where memory is short. It needs 25 % less memory (flow).")
-    assert "20 % more instructions" in said and "whose time is not the target's" in said
-    short = msgspec.structs.replace(made.index.run, verdict="too short")
-    assert not unanswered(short, made.index.rows, made.index.study)
+GUEST = {"target": "guest:x32", "clock": "virtual"}
+BOARD = {"target": "guest:virt", "clock": "virtual"}
+OWN = needs("x86_64", 100, 50)
+WIDE = needs("x86_64", 90, 9, **GUEST)
+NARROW = needs("x32", 69, 40)
 
 
 def counted(abi: str, asked: float, instructions: float) -> list[Row]:
@@ -101,129 +74,68 @@ def counted(abi: str, asked: float, instructions: float) -> list[Row]:
     return [row(asked, 0.0, name="asked", unit="B", **where), row(instructions, 0.0, name="solve", **where), gap]
 
 
-def test_abis_that_only_a_user_mode_emulator_runs_are_compared_by_what_it_counts() -> None:
-    """Each ABI has an emulator of its own, and both count instructions. The list asks nothing of malloc."""
-    made = judged(results(*counted("riscv64", 200, 50), *counted("riscv32", 110, 60)))
-    assert {one.measure for one in relatives(made)} == {"asked", "counted"}
-    assert found(made, "asked", "riscv32").value == pytest.approx(0.55)
-    assert found(made, "counted", "riscv32").value == pytest.approx(1.2)
-    asked, instructions = (table.columns[0].name for table in program_tables(made))
-    assert asked == "Bytes asked of malloc, against riscv64"
-    assert instructions == "Instructions of the program, against riscv64"
-    assert "It needs 45 % less memory of malloc (flow). It needs 20 % more instructions (flow)." in headline(made)
+def of_visits(rows: list[Row], visits: int) -> list[Row]:
+    return [msgspec.structs.replace(one, visits=visits) for one in rows]
+
+
+def in_state(rows: list[Row], state: StateName) -> list[Row]:
+    return [msgspec.structs.replace(one, state=state) for one in rows]
+
+
+def gap(name: str) -> Row:
+    return row(None, name=name, unit="B" if name == "resident_peak" else "ns", of="any.program", abi="x32",
+               status="unsupported")  # fmt: skip
+
+
+def ways(abi: str, first: tuple[float, float], second: tuple[float, float]) -> list[Row]:
+    return [*needs(abi, *first), *needs(abi, *second, parameters={"way": "list"})]
+
+
+RUNS: dict[str, list[Row]] = {
+    "an emulated guest gives memory and no time": [*OWN, *WIDE, *needs("x32", 63, 8, **GUEST)],
+    "an emulated guest in which it needs more": [*OWN, *WIDE, *needs("x32", 99, 8, **GUEST)],
+    "a guest with the hardware's clock gives both": [
+        *OWN, *needs("x86_64", 90, 60, target="guest:x32"), *needs("x32", 63, 48, target="guest:x32")
+    ],
+    "ABIs that only an emulated guest runs": [*needs("aarch64", 100, 50, **BOARD), *needs("arm-hard", 75, 60, **BOARD)],
+    "ABIs that only a user-mode emulator runs": [*counted("riscv64", 200, 50), *counted("riscv32", 110, 60)],
+    "a program whose blocks are not counted": [
+        one for abi in ("riscv64", "riscv32") for one in counted(abi, 100, 50) if one.metric != "asked"
+    ],
+    "different places are not compared": [*OWN, *needs("x32", 60, 40, target="guest:x32")],
+    "a row without a number gives its own reason": [*OWN, gap("resident_peak")],
+    "a time left out here gives its reason before any advice": [
+        *OWN, *WIDE, *needs("x32", 63, 8, **GUEST), gap("cpu_time")
+    ],
+    "less memory and as much time": [*OWN, *needs("x32", 69, 50)],
+    "as much memory and more time": [*OWN, *needs("x32", 100, 60)],
+    "two programs and another ABI": [
+        *ways("x86_64", (100, 50), (8, 5)), *ways("ia32", (70, 55), (4, 3)), gap("cpu_time")
+    ],
+    "single visits decide nothing": [*OWN, *of_visits(NARROW, 1)],
+    "single visits of a time": [*OWN, *NARROW[:1], *of_visits(NARROW[1:], 1)],
+    "a large ratio": [*OWN, *needs("ia32", 120, 50 * 301.66)],
+    "a busy sibling beside one of two": [*in_state(OWN, "uncontended"), *in_state(needs("x32", 69, 82), "contended")],
+}  # fmt: skip
+
+
+def said(several: list[Row]) -> str:
+    made = judged(results(*several))
+    blocks: list[Block] = [headline(made), *program_tables(made), *program_remarks(made)]
+    return of_blocks(blocks)
+
+
+def test_what_is_said_of_programs() -> None:
+    first = said([*OWN, *NARROW])
+    approve("programs", first)
+    approve_variations("programs-variations", first, {title: said(several) for title, several in RUNS.items()})
+
+
+@pytest.mark.parametrize("title", ["ABIs that only an emulated guest runs", "ABIs that only a user-mode emulator runs"])
+def test_a_short_run_of_such_abis_is_answered(title: str) -> None:
+    made = judged(results(*RUNS[title]))
     short = msgspec.structs.replace(made.index.run, verdict="too short")
     assert not unanswered(short, made.index.rows, made.index.study)
-
-
-def test_a_program_whose_blocks_are_not_counted_says_so() -> None:
-    rows = [one for abi in ("riscv64", "riscv32") for one in counted(abi, 100, 50) if one.metric != "asked"]
-    assert found(results(*rows), "asked", "riscv32").reason == "any.program does not count what it asks of malloc."
-
-
-def test_a_guest_with_the_hardwares_clock_gives_both() -> None:
-    guest = {"target": "guest:x32"}
-    made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 60, **guest), *needs("x32", 63, 48, **guest))
-    assert (found(made, "time").value, found(made, "time").target) == (pytest.approx(0.8), "guest:x32")
-
-
-def test_different_places_are_not_compared() -> None:
-    made = results(*needs("x86_64", 100, 50), *needs("x32", 60, 40, target="guest:x32"))
-    assert found(made, "memory").value is None
-    assert found(made, "memory").reason
-
-
-def test_a_row_without_a_number_gives_its_own_reason() -> None:
-    gap = row(None, name="resident_peak", unit="B", of="any.program", abi="x32", status="unsupported")
-    made = results(*needs("x86_64", 100, 50), gap)
-    assert "because" in (found(made, "memory").reason or "")
-
-
-@pytest.mark.parametrize(
-    ("memory", "time", "verdict"),
-    [(69, 40, "x32 is worth it here, for flow."), (69, 50, "where memory is short"), (100, 60, "not worth it here")],
-)
-def test_the_sentence_says_whether_it_is_worth_it(memory: float, time: float, verdict: str) -> None:
-    made = judged(results(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
-    assert made.index.study
-    assert verdict in made.index.study.worth
-
-
-def test_without_a_time_the_sentence_says_how_to_measure_it() -> None:
-    guest = {"target": "guest:x32", "clock": "virtual"}
-    made = judged(results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
-    assert made.index.study
-    said = made.index.study.worth
-    assert said.startswith("x32 is worth it here where memory is short. It needs 30 % less memory (flow).")
-    assert "another kernel would tell" in said
-    assert headline(made) == said
-    more = judged(results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 99, 8, **guest)))
-    assert headline(more).startswith("x32 saves no memory here. It needs 10 % more memory (flow).")
-
-
-def test_a_time_that_was_left_out_here_names_its_reason_before_any_advice() -> None:
-    guest = {"target": "guest:x32", "clock": "virtual"}
-    gap = row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")
-    counted_there = (*needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
-    made = judged(results(*needs("x86_64", 100, 50), *counted_there, gap))
-    assert "because" in (found(made, "time").reason or "")
-    assert made.index.study
-    assert "because" in made.index.study.worth
-    assert MEND.rstrip(".").lower() not in made.index.study.worth.lower()
-
-
-def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
-    way = {"parameters": {"way": "list"}}
-    rows = [
-        *needs("x86_64", 100, 50),
-        *needs("ia32", 70, 55),
-        *needs("x86_64", 8, 5, **way),
-        *needs("ia32", 4, 3, **way),
-    ]
-    made = judged(results(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
-    memory, time = program_tables(made)
-    assert [line.cells[0] for line in memory.rows] == ["flow", "list"]
-    assert str(memory.rows[0].cells[2]).startswith("−30 %")
-    assert str(time.rows[0].cells[2]).startswith("+10 %")
-    assert memory.rows[0].cells[1] == "–"
-    assert any("any.program gave no number: because" in said for said in program_remarks(made))
-    assert "−30 %" in render(made)
-
-
-def test_a_number_of_one_visit_is_marked_as_a_guess() -> None:
-    rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
-    single = judged(results(*rows[:2], *(msgspec.structs.replace(one, visits=1) for one in rows[2:])))
-    memory, _ = program_tables(single)
-    assert str(memory.rows[0].cells[1]) == "~ −31 %"
-    memory, _ = program_tables(judged(results(*rows)))
-    assert str(memory.rows[0].cells[1]).startswith("−31 %")
-
-
-def test_what_rests_on_single_visits_does_not_decide_whether_it_is_worth_it() -> None:
-    rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
-    thin = [msgspec.structs.replace(one, visits=1) if one.abi == "x32" else one for one in rows]
-    said = judged(results(*thin)).index.study
-    assert said
-    assert said.worth.startswith("Whether x32 is worth it here is unknown.")
-    assert "%" not in said.worth
-    timed_once = [msgspec.structs.replace(one, visits=1) if one.unit == "ns" else one for one in rows]
-    said = judged(results(*timed_once)).index.study
-    assert said
-    assert "31 % less" in said.worth
-    assert "20 %" not in said.worth
-
-
-def test_a_large_ratio_is_printed_as_a_multiple() -> None:
-    made = judged(results(*needs("x86_64", 100, 50), *needs("ia32", 120, 50 * 301.66)))
-    memory, time = program_tables(made)
-    assert str(time.rows[0].cells[1]).startswith("302 ×")
-    assert str(memory.rows[0].cells[1]).startswith("+20 %")
-
-
-def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
-    """The first column's name is not seen there."""
-    page = render_page(judged(results(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))
-    for table in ("Memory", "Time"):
-        assert f"<h3>{table}, against x86_64</h3>" in page
 
 
 def needed(what: str, value: float, measure: str = "memory") -> Relative:
@@ -246,17 +158,13 @@ def test_one_program_of_many_does_not_make_an_abi_worth_it() -> None:
     assert one.startswith("x32 is not worth it here: it saves memory for a alone.")
 
 
-def test_programs_are_compared_in_one_state_of_the_core_and_decide_nothing_otherwise() -> None:
+def test_programs_are_compared_in_one_state_of_the_core() -> None:
     """x32 met a busy sibling throughout, and x86-64 an idle one: 64 % more was the sibling's, and no ABI's."""
-    contended = [msgspec.structs.replace(one, state="contended") for one in needs("x32", 69, 82)]
-    memory, time, _ = contended
+    memory, time, _ = in_state(needs("x32", 69, 82), "contended")
     seen = State(state="uncontended", share=0.5, median=51.0, low=50.5, high=51.5)
-    own = [msgspec.structs.replace(one, state="uncontended") for one in needs("x86_64", 100, 50)]
-    alike = found(results(*own, memory, msgspec.structs.replace(time, states=(seen,))), "time")
-    assert (alike.value, alike.thin) == (pytest.approx(1.02), False)
-    unlike = found(results(*own, *contended), "time")
-    assert unlike.thin
-    assert "64 %" not in gains("x32", MEND, (unlike,))
+    alike = msgspec.structs.replace(time, states=(seen,))
+    one = found(results(*in_state(OWN, "uncontended"), memory, alike), "time")
+    assert (one.value, one.thin) == (pytest.approx(1.02), False)
 
 
 def test_the_first_sentence_agrees_with_tables_and_claims_in_a_hundred_resampled_runs() -> None:

@@ -7,9 +7,12 @@ import msgspec
 
 from support.builders import metric, probe, row
 from support.example_runs import derived, empty, healthy, with_rows
+from support.rendered import of_blocks
+from support.snapshots import approve
 from tollmeter.model import Results, Row
+from tollmeter.report.blocks import Block, heading
 from tollmeter.report.charts import charts
-from tollmeter.report.machine_tables import CANNOT, inferred_table, load_table
+from tollmeter.report.machine_tables import inferred_table, load_table
 
 AT = ("load", "store")
 LINE = probe(metric("second", means="line-pair-of-distance"), name="any.pair")
@@ -22,12 +25,6 @@ BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), nam
 def results(rows: list[Row]) -> Results:
     bare = with_rows(empty(), rows)
     return derived(msgspec.structs.replace(bare, probes={one.probe: one for one in (LINE, BOTH, LOADED)}))
-
-
-def said(found: Results) -> dict[str, tuple[str, str]]:
-    table = inferred_table(found)
-    assert table is not None
-    return {str(line.cells[0]): (str(line.cells[1]), line.note) for line in table.rows}
 
 
 def pair(distance: int, cost: float) -> Row:
@@ -46,46 +43,28 @@ def curve(node: int, mix: str, *points: tuple[int, float, float]) -> list[Row]:
     ]  # fmt: skip
 
 
-def test_a_load_curve_has_a_line_for_each_share_of_writes_and_node() -> None:
-    steep, flat = [(64, 260.0, 10e9), (512, 100.0, 5e9), (4096, 100.0, 1e9)], [(64, 110.0, 9e9), (512, 100.0, 1e9)]
-    rows = [*curve(0, "nt", *steep), *curve(0, "3:1", *flat, (256, 104.0, 5e9)), *curve(0, "1:0", *steep)]
-    table = load_table(results([*rows, *curve(1, "1:0", *steep)]))
-    assert table is not None
-    shares = ["0 % writes, node 0", "0 % writes, node 1", "25 % writes, node 0", "100 % writes, non-temporal, node 0"]
-    assert [line.cells[0] for line in table.rows] == shares
-    cells = [str(cell).split(" ±")[0] for cell in table.rows[0].cells[1:]]
-    assert cells == ["100 ns", "100 ns", "196 ns", "260 ns", "10.0 GB/s", "8.12 GB/s"]
-    assert table.rows[2].cells[-1] == CANNOT and "1.10 times as long" in table.rows[2].note
-    one = load_table(results(curve(0, "1:0", *steep)))
-    assert one is not None and one.rows[0].cells[0] == "0 % writes"
-    assert load_table(empty()) is None
+STEEP, FLAT = [(64, 260.0, 10e9), (512, 100.0, 5e9), (4096, 100.0, 1e9)], [(64, 110.0, 9e9), (512, 100.0, 1e9)]
+LOADS = [*curve(0, "nt", *STEEP), *curve(0, "3:1", *FLAT, (256, 104.0, 5e9)), *curve(0, "1:0", *STEEP)]
+FOREIGN = row(0.5, of="any.pair", name="second", parameters={"distance": 16}, clock="instructions")
+RUNS = {
+    "a load curve for each share of writes and node": [*LOADS, *curve(1, "1:0", *STEEP)],
+    "a load curve of one share and node": curve(0, "1:0", *STEEP),
+    "a line where pairs differ": [
+        *(pair(distance, 0.5) for distance in (16, 32, 48)), *(pair(distance, 9.0) for distance in (64, 96, 128))
+    ],
+    "one distance alone tells nothing": [pair(16, 0.5)],
+    "two that share a memory get half each": [crowd(1, 40e9), crowd(2, 40e9)],
+    "rows of an emulator": [FOREIGN],
+    "nothing of it": [],
+}  # fmt: skip
 
 
-def test_a_run_without_such_rows_has_no_table() -> None:
-    assert inferred_table(empty()) is None
-
-
-def test_the_line_size_is_stated_where_pairs_differ() -> None:
-    near = [pair(distance, 0.5) for distance in (16, 32, 48)]
-    far = [pair(distance, 9.0) for distance in (64, 96, 128)]
-    assert said(results(near + far))["line"][0].startswith("64 B")
-
-
-def test_what_cannot_be_told_says_why() -> None:
-    value, why = said(results([pair(16, 0.5)]))["line"]
-    assert value == CANNOT
-    assert why
-
-
-def test_two_that_share_a_memory_get_half_each() -> None:
-    told = said(results([crowd(1, 40e9), crowd(2, 40e9)]))
-    (found,) = [value for name, (value, _) in told.items() if "each of 2" in name]
-    assert found.startswith("0.50")
-
-
-def test_emulated_rows_infer_nothing_of_the_machine() -> None:
-    foreign = row(0.5, of="any.pair", name="second", parameters={"distance": 16}, clock="instructions")
-    assert inferred_table(results([foreign])) is None
+def test_tables_of_what_follows_from_rows() -> None:
+    blocks: list[Block] = []
+    for title, rows in RUNS.items():
+        tables = (table(results(rows)) for table in (inferred_table, load_table))
+        blocks += [heading(title), *filter(None, tables)]
+    approve("inferred", of_blocks(blocks))
 
 
 def test_the_whole_page_of_a_healthy_machine_has_room_for_it() -> None:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from support import builders, example_runs
-from support.rendered import screens, words
+from support.rendered import of_blocks, screens, words
+from support.snapshots import approve
 from tollmeter.model import (
     Clock,
     Fall,
@@ -25,7 +26,8 @@ from tollmeter.model import (
     Suite,
 )
 from tollmeter.report import markdown, page
-from tollmeter.report.length_sections import Section, fallen, picked, sections
+from tollmeter.report.blocks import Block, heading
+from tollmeter.report.length_sections import fallen, picked, sections
 
 WAYS = ("hardware", "emulated", "trapped")
 PROBE = builders.probe(
@@ -67,71 +69,42 @@ def counted(target: str = "qemu-user:arm") -> list[Row]:
     ]
 
 
-def cells(section: Section) -> dict[str, tuple[str, ...]]:
-    assert section.gains
-    return {str(line.cells[0]): tuple(map(str, line.cells[1:])) for line in section.gains.rows}
-
-
-def test_pairs_differ_in_one_thing_and_are_the_faster_over_the_slower_way() -> None:
-    (section,) = sections(results(native()))
-    told = cells(section)
-    assert told["x86_64: hardware over emulated"] == ("40.0", "40.0")
-    assert told["x86_64: emulated over trapped"] == ("2000", "2000")
-    assert told["hardware: x86_64 over ia32"] == ("2.00", "2.00")
-    assert not any("hardware over trapped" in name for name in told)
-
-
-def test_abis_that_are_as_fast_as_each_other_stand_in_a_sentence_and_once_in_the_table() -> None:
-    (section,) = sections(results(native()))
-    assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32 and ia32-x87."
-    assert [name for name in cells(section) if name.startswith("emulated:")] == ["emulated: x86_64 over ia32"]
-
-
-def test_three_equal_abis_are_stated_in_one_sentence() -> None:
-    more = [rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024)]
-    (section,) = sections(results([*native(), *more]))
-    assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
-
-
-def test_no_table_holds_two_clocks_or_two_places() -> None:
-    virtual = [rate("arm-soft", "emulated", n, 1.9e7, ("guest:board", "virtual")) for n in (16, 64)]
-    found = sections(results([*counted(), *virtual, *native(), *counted("qemu-user:other")]))
-    assert [section.place for section in found] == [
-        "",
-        "guest:board, virtual time",
-        "qemu-user:arm, counted instructions",
-        "qemu-user:other, counted instructions",
-    ]
-    names = [{str(line.cells[0]) for line in section.rates.rows} for section in found]
-    assert sum(map(len, names)) == 6 + 2 + 2 + 1
-
-
-def test_a_way_has_the_name_that_the_study_gives_it_in_its_place() -> None:
-    """The instructions of an FPU that a guest's kernel emulates stood as the hardware's."""
-    there: tuple[str, Clock] = ("guest:malta", "virtual")
-    made = results([rate("mipsel", "hardware", n, 4e4, there) for n in (16, 64)], study=True)
-    row = RowOf(probe="float.dot", abi="mipsel", target=there[0], parameters={"way": "hardware"})
+def in_study(made: Results) -> Results:
+    """A way has the name there that the study gives it in its place, where an FPU is emulated by the guest's kernel."""
+    row = RowOf(probe="float.dot", abi="mipsel", target=MALTA[0], parameters={"way": "hardware"})
     line = FigureLine(name="dot product, as the kernel emulates it", row=row)
     drawn = StudyFigure(name="it", what="?", shows="?", drawn="curve", line=(line,))
-    suite = msgspec.structs.replace(made.suite, figure=(drawn,))
-    (section,) = sections(msgspec.structs.replace(made, suite=suite))
-    assert [line.note for line in section.rates.rows] == ["as the kernel emulates it"]
-    (bare,) = sections(made)
-    assert [line.note for line in bare.rates.rows] == [""]
+    suite = results((), study=True).suite
+    assert suite
+    return msgspec.structs.replace(made, suite=msgspec.structs.replace(suite, figure=(drawn,)))
 
 
-def test_counted_instructions_are_fewer_and_leave_the_trap_out() -> None:
-    (section,) = sections(results(counted()))
-    assert cells(section) == {"arm-hard: hardware over emulated": ("25.0", "25.0")}
-    assert section.gains and "times as few" in section.gains.title
-    assert not any("trapped" in str(line.cells[0]) for line in section.rates.rows)
-    assert "what a kernel does for a trap is not among them" in section.sentences[-1]
+MALTA: tuple[str, Clock] = ("guest:malta", "virtual")
+VIRTUAL = [rate("arm-soft", "emulated", n, 1.9e7, ("guest:board", "virtual")) for n in (16, 64)]
+OF_MALTA = results([rate("mipsel", "hardware", n, 4e4, MALTA) for n in (16, 64)])
+RUNS = {
+    "pairs differ in one thing, the faster over the slower way": results(native()),
+    "ABIs that are as fast as each other stand in one sentence": results(
+        [*native(), *(rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024))]
+    ),
+    "no table has two clocks or two places": results(
+        [*counted(), *VIRTUAL, *native()[:2], *counted("qemu-user:other")[:2]]
+    ),
+    "a way without another name": OF_MALTA,
+    "a way that the study names": in_study(OF_MALTA),
+    "a length that one of two lacks": results(
+        [row for row in native()[:6] if row.parameters["way"] != "trapped" or row.parameters["n"] == 16]
+    ),
+}
 
 
-def test_a_length_that_one_of_two_lacks_is_a_dash() -> None:
-    rows = [row for row in native() if row.parameters["way"] != "trapped" or row.parameters["n"] == 16]
-    (section,) = sections(results(rows))
-    assert cells(section)["x86_64: emulated over trapped"] == ("2000", "–")
+def test_rates_over_length_in_tables_and_sentences() -> None:
+    made = ((title, section) for title, run in RUNS.items() for section in sections(run))
+    blocks: list[Block] = []
+    for title, section in made:
+        blocks += [heading(f"{title}: {section.place or 'here'}"), section.rates]
+        blocks += [*([section.gains] if section.gains else []), *section.sentences]
+    approve("lengths", of_blocks(blocks))
 
 
 @pytest.mark.parametrize(
@@ -164,33 +137,18 @@ OF_MEMORY = Fall(
 OF_LENGTH = msgspec.structs.replace(OF_MEMORY, cause="length", levels=(), least_ns=0.06)
 
 
-def test_a_fall_is_named_with_its_vectors_and_its_cache() -> None:
-    ((abis, said),) = fallen([curve("arm-soft", OF_MEMORY), curve("arm-hard", OF_MEMORY)])
-    assert abis == "arm-soft, arm-hard"
-    assert said == "the rate falls past N = 4,096, 32 KiB of vectors: L1d (1.50 times the time by N = 8,192)"
+FALLS = {
+    "of two ABIs": [curve("arm-soft", OF_MEMORY), curve("arm-hard", OF_MEMORY)],
+    "near no cache": [curve("arm-soft", msgspec.structs.replace(OF_MEMORY, cause="unknown", levels=()))],
+    "without evidence": [curve("arm-soft", msgspec.structs.replace(OF_LENGTH, cause="unknown", least_ns=0))],
+    "not of memory": [curve("arm-soft", OF_LENGTH)],
+    "none": [curve("arm-soft"), curve("arm-hard", usual_ns=7.0)],
+}
 
 
-def test_a_fall_near_no_cache_says_so() -> None:
-    ((_, said),) = fallen([curve("arm-soft", msgspec.structs.replace(OF_MEMORY, cause="unknown", levels=()))])
-    assert "near the end of no cache" in said and "L1d" not in said
-
-
-def test_a_fall_without_evidence_says_what_is_missing_and_names_nothing() -> None:
-    bare = msgspec.structs.replace(OF_LENGTH, cause="unknown", least_ns=0)
-    ((_, said),) = fallen([curve("arm-soft", bare)])
-    assert "the hardware's own way was not timed over the same vectors" in said
-    assert "L1" not in said and "branches" not in said
-
-
-def test_a_fall_that_is_not_of_memory_says_why_and_names_no_cache() -> None:
-    ((_, said),) = fallen([curve("arm-soft", OF_LENGTH)])
-    assert "not for memory: an operation loses 2.50 ns" in said and "takes 0.0600 ns in all" in said
-    assert "L1" not in said
-
-
-def test_no_fall_says_what_an_operation_takes_and_guesses_at_nothing() -> None:
-    ((_, said),) = fallen([curve("arm-soft"), curve("arm-hard", usual_ns=7.0)])
-    assert said == "no knee from N = 16 to 65,536: an operation takes 5.00 ns to 7.00 ns"
+def test_falls_in_words() -> None:
+    told = ((title, abis, said) for title, several in FALLS.items() for abis, said in fallen(several))
+    approve("falls", of_blocks(f"{title}: {abis}: {said}" for title, abis, said in told))
 
 
 # ---- every output -----------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ fell by 3 % meanwhile, come out the same."""
 from __future__ import annotations
 
 import importlib.util
-import lzma
-import shutil
 from math import exp, sqrt
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 import tollmeter
+from support.recordings import RECORDINGS, copied
 from tollmeter.experiment.runs_differ import USUAL, USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.library import places
 from tollmeter.library.prepare import with_history
@@ -195,7 +194,7 @@ def test_rows_beyond_the_private_caches_are_a_group_of_their_own() -> None:
 
 # ---- recorded runs ---------------------------------------------------------------------------------------------------
 
-RECORDED = sorted((ROOT / "tests/recordings/repeated").iterdir())
+RECORDED = sorted(folder.name for folder in (RECORDINGS / "repeated").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -211,14 +210,11 @@ def bench() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tollmeter.Run]:
-    return [opened(recorded, tmp_path_factory.mktemp("run")) for recorded in RECORDED]
+    return [opened(copied(f"repeated/{name}", tmp_path_factory.mktemp("run"))) for name in RECORDED]
 
 
-def opened(recorded: Path, folder: Path) -> tollmeter.Run:
+def opened(folder: Path) -> tollmeter.Run:
     """As on a machine without a history."""
-    shutil.copy(recorded / "run.toml", folder)
-    with lzma.open(recorded / "journal.jsonl.xz") as packed:
-        (folder / "journal.jsonl").write_bytes(packed.read())
     write_request(folder, msgspec.structs.replace(read_request(folder), runs_sd=USUAL))
     return tollmeter.open(folder)
 

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from support import example_runs, study_run
+from support.rendered import of_blocks
+from support.snapshots import approve, approve_variations
 from tollmeter.model import Published, Results, Suite
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.headline import headline
-from tollmeter.report.programs import answer_blocks, published, ways_out
-from tollmeter.report.programs import ratio_in_words as in_words
-from tollmeter.studies.choices import break_evens, pairs
+from tollmeter.report.programs import answer_blocks, published
+from tollmeter.studies.choices import pairs
 from tollmeter.studies.study import study
 
 
@@ -27,20 +28,38 @@ def chart(name: str, results: Results | None = None) -> Chart | None:
     return next((one for one in charts(results or study_run.study()) if one.name.startswith(name)), None)
 
 
-def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_below() -> None:
-    results = study_run.study()
-    found = pairs(results, suite_of(results))
-    assert [(one.left.abi, one.right.probe, one.gain) for one in found] == [
-        ("x86_64", "alignment.receive_path_copy", study_run.HALVES / study_run.COPIED),
-        ("mipsel", "alignment.receive_path_copy", study_run.HALVES / study_run.COPIED),
-    ]
-    (shares,) = published(suite_of(results), found[0])
-    memcpy = next(line for line in shares.rows if line.cells[0] == "memcpy")
-    assert memcpy.cells == ("memcpy", "43.4", "19.5", "55.0", "41.0"), "of the busy time, there as here"
-    assert all("Idle" not in str(line.cells[0]) for line in shares.rows)
-    said = [block for block in answer_blocks(results, suite_of(results)) if isinstance(block, str)]
-    assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
-    assert "1.25 × the throughput" in said[0]
+STUDY = study_run.study()
+GUEST: dict[str, Any] = {"abi": "mipsel", "target": "guest:malta", "clock": "virtual"}
+HERE = [row for row in STUDY.index.rows if row.abi == "x86_64"]
+NEAR = [row for row in STUDY.index.rows if row.parameters.get("copy") != "libc" or "copy" in row.probe]
+RUNS = {
+    "a fixed cost has the digits of a difference, which here is lost in the intervals": [
+        *NEAR, study_run.frame("shifted", "libc", study_run.COPIED / 2 - 1)
+    ],
+    "a guest's break-even is in virtual time, and an emulator that counts no kernel has none": [
+        study_run.trap(30, abi="mipsel", target="qemu-user:mipsel", clock="instructions"),
+        study_run.trap(160, **GUEST), study_run.mended(40, **GUEST), *study_run.frames(**GUEST), *STUDY.index.rows,
+    ],
+    "the way out for this machine's own ABI stands first": [
+        *(msgspec.structs.replace(row, abi="ia32") for row in HERE), *HERE
+    ],
+    "a checksum by words gains more than any copy": [
+        *STUDY.index.rows, study_run.frame("shifted", "words_else_bytes", 1000.0, checksum="words")
+    ],
+    "no rows": [],
+}  # fmt: skip
+
+
+def said(results: Results) -> str:
+    shares = [table for pair in pairs(results, suite_of(results)) for table in published(suite_of(results), pair)]
+    return of_blocks([headline(results), *shares, *answer_blocks(results, suite_of(results))])
+
+
+def test_the_answer_of_a_study() -> None:
+    """Profiles of each place side by side, ways out by their gain, and what avoiding a trap may cost."""
+    approve("alignment", said(STUDY))
+    texts = {title: said(example_runs.with_rows(STUDY, rows)) for title, rows in RUNS.items()}
+    approve_variations("alignment-variations", said(STUDY), texts)
 
 
 def test_a_function_s_share_of_two_profiles_is_a_claim() -> None:
@@ -51,64 +70,6 @@ def test_a_function_s_share_of_two_profiles_is_a_claim() -> None:
     assert claims
     (claim,) = claims.claims
     assert claim.here == pytest.approx(55 / 41) and claim.verdict == "same direction"
-
-
-def test_the_best_way_out_is_named_with_its_gain_and_what_it_takes() -> None:
-    results = study_run.study()
-    here, there = ways_out(results, suite_of(results))
-    assert "receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput" in here.sentence
-    assert "as good by the count of instructions" in there.sentence and "mipsel" in there.place
-
-
-def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> None:
-    """Avoiding them takes 100 ns a frame: with traps of 80 ns the second is dearer."""
-    results = study_run.study()
-    (even,) = break_evens(results, suite_of(results))
-    assert (even.each_ns, even.once_ns) == (study_run.TRAP, (study_run.COPIED - study_run.SHIFTED) / 2)
-    assert "the latter is better from 2 of the misaligned accesses on" in in_words(even)
-    assert in_words(even).endswith("and up to 1 it is not.")
-
-
-def test_a_fixed_cost_has_the_digits_of_a_difference() -> None:
-    """Each frame is known to 1 %: 1600 - 1500 ns is 78 to 122, and 1600 - 1599 is nothing that was seen."""
-    results = study_run.study()
-    (even,) = break_evens(results, suite_of(results))
-    assert "in the driver 78 to 122 ns: the latter is better from 2 " in in_words(even)
-    near = [row for row in results.index.rows if row.parameters.get("copy") != "libc" or "copy" in row.probe]
-    alike = [*near, study_run.frame("shifted", "libc", study_run.COPIED / 2 - 1)]
-    (even,) = break_evens(example_runs.with_rows(results, alike), suite_of(results))
-    assert "in the driver less than 24 ns: the latter is better from the first " in in_words(even)
-
-
-def test_a_guests_break_even_is_separate_and_in_virtual_time() -> None:
-    """A user-mode emulator counts no kernel, which is most of a trap: it has none."""
-    results = study_run.study()
-    guest: dict[str, Any] = {"abi": "mipsel", "target": "guest:malta", "clock": "virtual"}
-    counted = study_run.trap(30, abi="mipsel", target="qemu-user:mipsel", clock="instructions")
-    there = [study_run.trap(160, **guest), study_run.mended(40, **guest), *study_run.frames(**guest)]
-    rows = [counted, *there, *results.index.rows]
-    here, trapped, fixed = break_evens(example_runs.with_rows(results, rows), suite_of(results))
-    assert [even.place for even in (here, trapped, fixed)] == [("x86_64", "local"), *[("mipsel", "guest:malta")] * 2]
-    assert in_words(trapped).startswith("One (alignment.access) costs 160 ns ±1 % in virtual time of guest:malta, and ")
-    assert "better from 3 of the" in in_words(fixed) and "virtual" not in in_words(here)
-
-
-def test_what_stands_first_is_the_way_out_for_this_machine_itself() -> None:
-    results = study_run.study()
-    rows = [row for row in results.index.rows if row.abi == "x86_64"]
-    narrow = [msgspec.structs.replace(row, abi="ia32") for row in rows]
-    best = "Best here: receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput. It takes"
-    assert headline(results).startswith(best)
-    assert headline(example_runs.with_rows(results, [*narrow, *rows])).startswith(best)
-    assert not headline(example_runs.with_rows(results, ()))
-
-
-def test_a_checksum_is_a_way_out_too() -> None:
-    """It was measured, and left out of the answer, that a checksum by words gains more than any copy."""
-    results = study_run.study()
-    summed = study_run.frame("shifted", "words_else_bytes", 1000.0, checksum="words")
-    here, _ = ways_out(example_runs.with_rows(results, [*results.index.rows, summed]), suite_of(results))
-    assert here.best.startswith("Best here: receive two bytes later, and a checksum by words, 4.00 × the throughput.")
 
 
 def test_the_break_even_s_lines_cross_where_its_sentence_says() -> None:

@@ -11,14 +11,16 @@ import vl_convert
 
 from support import vega_lite
 from support.builders import metric, probe, row
-from support.example_runs import derived, empty, with_rows
+from support.example_runs import derived, empty, with_index, with_rows
+from support.rendered import of_blocks
+from support.snapshots import approve
 from tollmeter.findings import all_findings
 from tollmeter.inference.worker_scaling import worker_scaling
 from tollmeter.maths.fits import line_slope
 from tollmeter.model import Inference, Parameter, Results, Row
+from tollmeter.report.blocks import Block, heading
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.chart import with_source
-from tollmeter.report.numbers import DASH
 from tollmeter.report.worker_scaling import scaling_tables
 
 OF, MAPS = "any.scaling", "any.release"
@@ -110,48 +112,49 @@ def test_one_worker_alone_has_no_number_and_the_reason_that_is_true_of_the_run()
     assert reasons == {1: {alone_here}, 2: {needs.format("workers"), needs.format("threads")}}
 
 
-def test_several_workers_without_one_have_a_reason_and_no_table() -> None:
-    several = [one for one in rows("dup", DUP) if one.parameters["workers"] == 4] + releases([3e3, 4e3])[1:]
-    assert {one.reason for one in worker_scaling(several, PROBES, 4)} == {"one worker alone was not timed"}
-    assert scaling_tables(of_run(several)) == []
-
-
 def test_few_visits_have_no_efficiency_and_no_slope() -> None:
     few = [msgspec.structs.replace(one, visits=2) for one in rows("dup", DUP)]
     assert all(one.value is None and "visits" in (one.reason or "") for one in worker_scaling(few, PROBES, 4))
     assert chart(few) is None
 
 
-def test_the_table_has_the_worst_operation_first_and_says_what_a_thread_adds() -> None:
-    waiting = {"threads": {1: 10e6, 2: 10e6, 4: 10e6}, "processes": DUP["processes"]}
-    workers, maps = scaling_tables(of_run([*rows("stat_same", STAT), *rows("dup", waiting), *releases([3e3, 4e3])]))
-    assert [line.cells[0] for line in workers.rows] == ["dup", "stat same"]
-    assert [column.name for column in workers.columns][1:4] == ["4 threads", "efficiency", "as processes"]
-    dup, stat = (" | ".join(map(str, line.cells)) for line in workers.rows)
-    assert "0.25" in dup and "0.95" in dup and dup.endswith("100 ns ±8 %")
-    assert stat.rpartition("| ")[2].startswith("under ")
-    assert str(maps.rows[0].cells[0]) == "unmap 64 KiB"
-    assert str(maps.rows[0].cells[-1]).startswith("1.0")
+ALONE = [one for one in rows("dup", DUP) + rows("stat_same", STAT) if one.parameters["workers"] == 1]
+WAITING = {"threads": {1: 10e6, 2: 10e6, 4: 10e6}, "processes": DUP["processes"]}
 
 
-def test_an_operation_without_the_most_workers_has_no_efficiency_in_the_table() -> None:
-    (table,) = scaling_tables(of_run([*rows("dup", DUP), *rows("fork", REFUSED)]))
-    dup, fork = (list(map(str, line.cells)) for line in table.rows)
-    assert [dup[0], fork[0], *fork[1:4]] == ["dup", "fork", DASH, DASH, DASH]
-    assert fork[4].startswith("200 ns")
+def on_cpus(results: Results, *cpus: int) -> Results:
+    machine = msgspec.structs.replace(results.index.machine, allowed_cpus=cpus)
+    return derived(with_index(results, machine=machine))
 
 
-def test_one_cpu_has_throughput_and_one_sentence() -> None:
-    alone = [one for one in rows("dup", DUP) + rows("stat_same", STAT) if one.parameters["workers"] == 1]
-    results = of_run(alone)
-    for allowed, said in (((0, 1), "workers=2 or more"), ((1,), "the run one CPU")):
-        machine = msgspec.structs.replace(results.index.machine, allowed_cpus=allowed)
-        index = msgspec.structs.replace(results.index, machine=machine)
-        (table,) = scaling_tables(derived(msgspec.structs.replace(results, index=index)))
-        assert said in table.rows[-1].note
-    assert [column.name for column in table.columns] == ["Kernel scaling", "1 thread"]
-    assert [bool(line.note) for line in table.rows] == [False, True]
-    assert scaling_tables(empty()) == []
+RUNS = {
+    "the worst operation first, and what a thread adds": of_run(
+        [*rows("stat_same", STAT), *rows("dup", WAITING), *releases([3e3, 4e3])]
+    ),
+    "four workers of one operation were refused": of_run([*rows("dup", DUP), *rows("fork", REFUSED)]),
+    "threads do less than processes": of_run([*rows("dup", DUP), *rows("stat_same", STAT)]),
+    "threads do nearly as much": of_run(rows("dup", {**DUP, "threads": {1: 10e6, 4: 30e6}})),
+    "processes do no more": of_run(rows("dup", {**DUP, "processes": {1: 10e6, 4: 9e6}})),
+    "an operation that interrupts other threads is no finding": of_run(rows("membarrier", DUP)),
+    "one worker where the run has two CPUs": on_cpus(of_run(ALONE), 0, 1),
+    "one worker where the run has one CPU": on_cpus(of_run(ALONE), 1),
+    "several workers without one alone": of_run(
+        [one for one in rows("dup", DUP) if one.parameters["workers"] == 4] + releases([3e3, 4e3])[1:]
+    ),
+    "nothing of it": empty(),
+}  # fmt: skip
+
+
+def test_tables_captions_and_findings_of_scaling() -> None:
+    blocks: list[Block] = []
+    for title, run in RUNS.items():
+        blocks += [heading(title), *scaling_tables(run)]
+        blocks += [f"chart: {one.caption}" for one in charts(run) if one.name == "scaling"]
+        blocks += [f"finding: {one.claim}" for one in all_findings(run) if one.name == WAITS]
+    approve("scaling", of_blocks(blocks))
+
+
+WAITS = "kernel.threads_wait_for_each_other"
 
 
 def chart(several: Sequence[Row]) -> Chart | None:
@@ -164,48 +167,8 @@ def test_the_chart_has_a_line_an_operation_and_the_diagonal() -> None:
     ends = {(d["panel"], d["series"]): d["y"] for d in drawn.drawing.data if d["x"] == 4}
     assert ends["threads of one process", "dup"] == pytest.approx(0.8)
     assert ends["processes", "stat same"] == pytest.approx(4)
-    said = "With 4 threads, as a multiple of one thread's throughput: dup 0.800 × ±1 % to stat same 4.00 × ±1 %"
-    assert drawn.caption == f"{said}; the dotted line is perfect scaling."
     vega_lite.check(drawn.spec)
     drawing = vl_convert.vegalite_to_svg(with_source(drawn))
     assert drawing.count('aria-roledescription="point"') > 0
     assert "threads of one process" in drawing
     assert chart([one for one in rows("dup", DUP) if one.parameters["workers"] == 1]) is None
-
-
-def test_the_caption_names_one_operation_once() -> None:
-    drawn = chart([*rows("dup", DUP), *rows("fork", REFUSED)])
-    assert drawn is not None
-    assert drawn.caption.count("dup 0.800 ×") == 1
-    assert "fork" not in drawn.caption
-
-
-def waits(*measured: Row) -> list[str]:
-    found = all_findings(of_run(measured))
-    return [one.claim for one in found if one.name == "kernel.threads_wait_for_each_other"]
-
-
-REACH = "threads of one process together reach, as a multiple of one thread's throughput:"
-
-
-def test_threads_that_do_less_than_processes_are_a_finding() -> None:
-    def found(dup: Mapping[str, Mapping[int, float]]) -> list[str]:
-        return waits(*rows("dup", dup), *rows("stat_same", STAT))
-
-    assert found(DUP) == [f"4 {REACH} dup 0.80 (4 processes: 3.8)"]
-    assert found({**DUP, "threads": {1: 10e6, 4: 30e6}}) == []
-    assert found({**DUP, "processes": {1: 10e6, 4: 9e6}}) == []
-
-
-def test_a_finding_is_of_one_number_of_workers() -> None:
-    assert waits(*rows("fork", REFUSED), *rows("dup", DUP)) == [
-        f"4 {REACH} dup 0.80 (4 processes: 3.8)",
-        f"2 {REACH} fork 1.0 (2 processes: 2.0)",
-    ]
-
-
-def test_an_operation_that_interrupts_other_threads_is_in_the_table_and_no_finding() -> None:
-    measured = rows("membarrier", DUP)
-    assert waits(*measured) == []
-    (table,) = scaling_tables(of_run(measured))
-    assert "0.200" in str(table.rows[0].cells[2])
