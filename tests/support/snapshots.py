@@ -23,7 +23,8 @@ FEW = 4
 
 def approve(name: str, text: str, folder: Path | None = None) -> None:
     """Compares a text with the approved one, line by line. folder: its path is replaced in the text."""
-    text = re.sub(r"[ \t]+$", "", text.replace(str(folder), "FOLDER"), flags=re.MULTILINE).strip("\n") + "\n"
+    text = text.replace(str(folder), "FOLDER") if folder else text
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip("\n") + "\n"
     for pattern, word in OF_THIS_DAY.items():
         text = re.sub(pattern, word, text)
     file = FOLDER / f"{name}.txt"

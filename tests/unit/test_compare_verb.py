@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -17,12 +18,12 @@ import pytest
 from support import example_runs
 from support.builders import row
 from support.recordings import copied
+from support.rendered import of_blocks
+from support.snapshots import approve_variations
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import (
-    NOT_CALLED_CHANGED,
     TOO_WIDE,
     Change,
-    Comparison,
     compare,
     curves,
     moved,
@@ -33,10 +34,9 @@ from tollmeter.library import places
 from tollmeter.model import Results, Row, Unit
 from tollmeter.numbers.rows import row_key
 from tollmeter.numbers.stats import Estimate
-from tollmeter.report import overlay
 from tollmeter.report.blocks import Table
 from tollmeter.report.ci_formats import annotated, as_markdown, cases
-from tollmeter.report.compared import attribution, blocks
+from tollmeter.report.compared import blocks
 from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction
 from tollmeter.store.journal import NAME as JOURNAL
 
@@ -78,15 +78,6 @@ def changed(results: Results, factor: float) -> Results:
 
 def of(old: Results, new: Results, **more: bool) -> Compared:
     return Compared((old, new), ("old", "new"), (compare(old.index, new.index),), **more)
-
-
-def changes_of(compared: Compared) -> list[Change]:
-    return [change for change in compared.comparisons[0].changes if change.verdict not in NOT_CALLED_CHANGED]
-
-
-def rows_printed(compared: Compared) -> list[tuple[str, ...]]:
-    tables = [one for one in blocks(compared, whole=False) if isinstance(one, Table) and one.title == "Rows"]
-    return [tuple(map(str, line.cells)) for table in tables for line in table.rows]
 
 
 @pytest.mark.usefixtures("runs")
@@ -179,42 +170,6 @@ def test_rows_of_one_run_are_compared_by_a_parameter(capsys: pytest.CaptureFixtu
             assert change["old"]["parameters"]["size"] == labels[0] and change["new"]["parameters"]["size"] == label
 
 
-def test_only_what_changed_is_printed_and_all_of_it_on_request() -> None:
-    old = healthy()
-    assert not rows_printed(of(old, old))
-    new = changed(old, 1.5)
-    found = of(old, new)
-    slower = [change for change in found.comparisons[0].changes if change.verdict == "slower"]
-    assert slower and rows_printed(found)
-    assert all("slower 50 %" in line[4] for line in rows_printed(found))
-    (whole,) = [one for one in blocks(found, whole=True) if isinstance(one, Table) and one.title == "Rows"]
-    assert len(whole.rows) == len(found.comparisons[0].changes)
-
-
-def test_the_geometric_mean_is_of_rows_that_all_runs_have() -> None:
-    old = healthy()
-    (before,) = [one for one in blocks(of(old, old), whole=False) if isinstance(one, str) and "eometric" in one]
-    assert before.endswith(": 1.000.")
-    few = example_runs.with_rows(old, [one for one in old.index.rows if one.probe == "memory.latency"])
-    third = Compared((old, old, few), ("a", "b", "c"), (compare(old.index, old.index), compare(old.index, few.index)))
-    (both,) = [one for one in blocks(third, whole=False) if isinstance(one, str) and "eometric" in one]
-    assert f" {len([one for one in few.index.rows if one.status == 'ok'])} times" in both
-
-
-def test_a_slower_row_is_a_failed_case_unless_the_machine_explains_it() -> None:
-    old = healthy()
-    slow = of(old, changed(old, 1.5))
-    results = {case.name: case.result for case in cases(slow)}
-    assert len(results) == len(slow.comparisons[0].changes) and {*results.values()} >= {"failed"}
-    assert [one.level for one in annotated(slow)] == ["error"] * len(
-        [change for change in changes_of(slow) if change.verdict == "slower"]
-    )
-    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
-    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
-    assert "failed" not in {case.result for case in cases(of(old, new))}
-    assert [one.level for one in annotated(of(old, new))] == ["warning"]
-
-
 def curve(factors: dict[int, float]) -> tuple[Change, ...]:
     sizes = [1 << place for place in range(12, 27)]
     old = [row(10.0, parameters={"size": size}) for size in sizes]
@@ -223,15 +178,75 @@ def curve(factors: dict[int, float]) -> tuple[Change, ...]:
     return of_rows(*sides, None, 0.01).changes
 
 
-def test_rows_of_one_curve_are_one_sentence() -> None:
-    changes = curve({1 << 20: 1.2, 1 << 21: 1.5, 1 << 14: 0.8})
-    (found,) = curves(changes)
-    assert found.over == "size" and len(found.values) == 15 and len(found.changes) == 3
-    compared = Compared((healthy(), healthy()), ("old", "new"), (of_changes(changes),))
-    said = curve_in_words(found, Naming(compared), ())
-    assert "slower at 2 of 15 sizes" in said and "by 20 % to 50 %" in said and "faster at 1 of 15" in said
-    assert not curves(curve({1 << 20: 1.2})), "one change is no curve's"
-    assert not rows_printed(compared)
+# ---- what is printed ------------------------------------------------------------------------------------------------
+
+
+def of_changes(changes: tuple[Change, ...]) -> Compared:
+    results = healthy()
+    comparison = msgspec.structs.replace(compare(results.index, results.index), changes=changes)
+    return Compared((results, results), ("old", "new"), (comparison,))
+
+
+def with_machine(results: Results, facts: dict[str, str] | None = None, **changes: object) -> Results:
+    machine = msgspec.structs.replace(results.index.machine, **changes)
+    machine = machine if facts is None else msgspec.structs.replace(machine, facts=facts)
+    return example_runs.with_index(results, machine=machine)
+
+
+def inconclusive(low: float, high: float, reason: str = TOO_WIDE) -> Compared:
+    one = row(10.0, 0.04)
+    return of_changes((Change(one, one, Estimate(1.0, low, high), 1.0, "cannot tell", reason=reason),))
+
+
+PRINTED = ("kernel.enter_syscall", "kernel.page_fault", "memory.line", "memory.read")
+"""Probes of single rows, of a curve in time and of one of rates."""
+
+
+@functools.cache
+def comparisons() -> dict[str, Compared]:
+    rows = healthy().index.rows
+    old = example_runs.with_rows(healthy(), [one for one in rows if one.probe in PRINTED])
+    mitigated = {"microcode": "0x1", "vulnerability_mds": "a"}
+    slow = changed(old, 1.5)
+    few = example_runs.with_rows(old, [one for one in old.index.rows if one.probe == "memory.line"])
+    facts = {"microcode": "0x2", "vulnerability_mds": "a", "load_average": "9"}
+    return {
+        "the same run": of(old, old),
+        "every time half as long again": of(old, slow),
+        "and under another kernel": of(old, with_machine(slow, kernel="Linux 9.9")),
+        "and with another microcode": of(with_machine(old, mitigated), with_machine(slow, facts)),
+        "and with another mitigation": of(
+            with_machine(old, mitigated), with_machine(slow, {**mitigated, "vulnerability_mds": "b"})
+        ),
+        "a fact that one lacks is no difference": of(with_machine(old, mitigated), with_machine(slow, {})),
+        "a third run that lacks rows": Compared(
+            (old, old, few), ("a", "b", "c"), (compare(old.index, old.index), compare(old.index, few.index))
+        ),
+        "rows of one curve are one sentence": of_changes(curve({1 << 20: 1.2, 1 << 21: 1.5, 1 << 14: 0.8})),
+        "one change is no curve's": of_changes(curve({1 << 20: 1.2})),
+        "an inconclusive row that differs by little": inconclusive(0.93, 1.06),
+        "by more upwards": inconclusive(0.93, 1.12),
+        "by more downwards": inconclusive(0.88, 1.06),
+        "of one layout": inconclusive(0.99, 1.01, "visits of one memory layout"),
+    }
+
+
+def test_what_is_printed_of_two_runs() -> None:
+    """As a table, and for programs of a CI: how many cases end in which way, and the first annotations."""
+
+    def said(compared: Compared) -> str:
+        results = Counter(case.result for case in cases(compared))
+        marks = (f"{one.level}: {one.title}" for one in annotated(compared)[:2])
+        return of_blocks([*blocks(compared, whole=False), f"cases: {dict(sorted(results.items()))}", *marks])
+
+    texts = {title: said(compared) for title, compared in comparisons().items()}
+    approve_variations("comparisons", texts["the same run"], texts)
+
+
+def test_all_rows_are_printed_on_request() -> None:
+    found = comparisons()["every time half as long again"]
+    (whole,) = [one for one in blocks(found, whole=True) if isinstance(one, Table) and one.title == "Rows"]
+    assert len(whole.rows) == len(found.comparisons[0].changes)
 
 
 def test_a_boundary_has_moved_where_its_intervals_are_disjoint() -> None:
@@ -248,38 +263,12 @@ def test_a_boundary_has_moved_where_its_intervals_are_disjoint() -> None:
     assert not moved(levels, levels)
     overlapping = msgspec.structs.replace(second, size_low=second.size_low * scale)
     assert not moved(levels, [overlapping])
-    results = healthy()
     changes = curve({1 << 19: 1.2, 1 << 20: 1.5})
-    naming = Naming(Compared((results, results), ("old", "new"), (of_changes(changes),)))
+    naming = Naming(of_changes(changes))
     said = curve_in_words(curves(changes)[0], naming, moved(levels, [smaller]))
     assert "L2 boundary moved from" in said
     said = curve_in_words(curves(curve({1 << 12: 1.2, 1 << 13: 1.5}))[0], naming, moved(levels, [smaller]))
     assert "L2" not in said, "4 KiB is far from it"
-
-
-def of_changes(changes: tuple[Change, ...]) -> Comparison:
-    results = healthy()
-    return msgspec.structs.replace(compare(results.index, results.index), changes=changes)
-
-
-@pytest.mark.parametrize(("fact", "called"), [("microcode", "microcode"), ("vulnerability_mds", "vulnerability mds")])
-def test_another_microcode_or_mitigation_is_named_and_takes_the_blame_from_the_code(fact: str, called: str) -> None:
-    old = healthy()
-    machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, fact: "0x1"})
-    old = example_runs.with_index(old, machine=machine)
-    other = msgspec.structs.replace(machine, facts={**machine.facts, fact: "0x2", "load_average": "9"})
-    new = changed(old, 1.5)
-    patched = example_runs.with_index(new, machine=other)
-    assert re.search(rf"{called}.*0x1.*0x2", as_markdown(of(old, patched), whole=False))
-    causes = {change.cause for change in changes_of(of(old, patched))}
-    assert causes == {"machine"} and attribution(of(old, patched).comparisons[0], "new")
-    assert {change.cause for change in changes_of(of(old, new))} == {"code"}
-    assert not attribution(of(old, new).comparisons[0], "new")
-    without = msgspec.structs.replace(machine, facts={})
-    unknown = example_runs.with_index(new, machine=without)
-    assert {change.cause for change in changes_of(of(old, unknown))} == {"code"}, (
-        "a fact that one lacks is no difference"
-    )
 
 
 def test_two_machines_are_compared_in_time_and_not_in_cycles() -> None:
@@ -302,40 +291,11 @@ def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> Non
     assert wanted(0.04, 0.015) is None, "runs differ by 3 %"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "reason", "counted"),
-    [
-        (0.93, 1.06, TOO_WIDE, True),
-        (0.93, 1.12, TOO_WIDE, False),
-        (0.88, 1.06, TOO_WIDE, False),
-        (0.99, 1.01, "visits of one memory layout", False),
-    ],
-)
-def test_an_inconclusive_row_that_differs_little_is_counted(
-    low: float, high: float, reason: str, counted: bool
-) -> None:
-    one = row(10.0, 0.04)
-    change = Change(one, one, Estimate(1.0, low, high), 1.0, "cannot tell", reason=reason)
-    compared = Compared((healthy(), healthy()), ("old", "new"), (of_changes((change,)),))
-    said = " ".join(block for block in blocks(compared, whole=False) if isinstance(block, str))
-    assert "1 are inconclusive" in said and ("1 differ by at most 10 %" in said) == counted
-
-
 def test_markdown_fits_into_a_comment() -> None:
     old = example_runs.large()
     text = as_markdown(of(old, changed(old, 1.5)), whole=True)
     assert 20_000 < len(text) <= 60_000
     assert "rows are left out" in text and text.rstrip().endswith(".")
-
-
-def test_the_page_of_two_runs_of_one_system_has_the_rows_that_changed() -> None:
-    old = healthy()
-    shown = overlay.changed_rows((old, changed(old, 1.5)))
-    assert shown is not None and {str(line.cells[4]) for line in shown.rows} == {"slower 50 %"}
-    assert overlay.changed_rows((old, old)) is None
-    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
-    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
-    assert overlay.changed_rows((old, new)) is None
 
 
 @pytest.mark.parametrize(

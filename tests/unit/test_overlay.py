@@ -12,12 +12,14 @@ import msgspec
 import pytest
 
 from support import example_runs, vega_lite
+from support.rendered import of_blocks
+from support.snapshots import approve, approve_variations
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
 from tollmeter.report.blocks import Line
 from tollmeter.report.charts import Chart, charts, overlaid
-from tollmeter.report.numbers import DASH, quantity
+from tollmeter.report.numbers import quantity
 
 LABELS = ("A · one", "B · two")
 
@@ -192,39 +194,6 @@ def test_a_toll_has_its_ratio_with_the_interval_that_comparing_gives() -> None:
     assert line.cells[3] == quantity(found.value, "ratio", found.low, found.high) and not line.note
 
 
-def test_a_ratio_without_an_interval_is_a_guess() -> None:
-    thin = _with_tolls(example_runs.small(), visits=2)
-    cell = tolls((thin, example_runs.another_machine()))["system call"].cells[3]
-    assert str(cell).startswith("~") and "±" not in str(cell) and "to" not in str(cell)
-
-
-def test_one_of_two_costs_by_turns_makes_no_ratio() -> None:
-    modes = tuple(
-        State(state=name, share=0.5, median=ns, low=ns, high=ns) for name, ns in (("first", 9.0), ("second", 20.0))
-    )
-    line = tolls((_with_tolls(example_runs.small(), states=modes), example_runs.another_machine()))["system call"]
-    assert line.cells[3] == DASH and line.note
-
-
-def test_tolls_of_different_states_of_the_core_say_so() -> None:
-    whole, shared = (
-        _with_tolls(example_runs.small(), states=(State(state=name, share=1.0, median=9.0, low=9.0, high=9.0),))
-        for name in ("uncontended", "contended")
-    )
-    assert "contended" in tolls((whole, shared))["system call"].note
-    assert not tolls((whole, whole))["system call"].note
-
-
-def test_a_toll_of_one_run_alone_says_why_the_other_has_none() -> None:
-    gone = example_runs.with_rows(
-        example_runs.small(), [r for r in example_runs.small().index.rows if r.probe != "kernel.enter_syscall"]
-    )
-    line = tolls((example_runs.small(), gone))["system call"]
-    assert line.cells[2] == line.cells[3] == DASH and "no number in B" in line.note
-    few = overlay.tolls_table((example_runs.small(), gone), whole=False)
-    assert few and "system call" not in {line.cells[0] for line in few.rows}
-
-
 def _with_tolls(results: Results, **changes: object) -> Results:
     """changes: to the system call's."""
     told: tuple[Toll, ...] = tuple(
@@ -234,13 +203,50 @@ def _with_tolls(results: Results, **changes: object) -> Results:
     return example_runs.with_index(results, tolls=told)
 
 
-def test_the_head_says_what_differs_and_what_is_the_same() -> None:
-    differ, _, same = overlay.differences(pair().runs, ("A", "B"))
-    assert differ is not None
-    told = {str(line.cells[0]): line.cells[1:] for line in differ.rows}
-    assert told["CPU"] == ("AMD EPYC (Zen 5)", "Another 9000")
-    assert told["core clock"] == ("4.10 GHz", "3.28 GHz")
-    assert "hypervisor" not in told and "hypervisor KVM" in same
+def in_states(**ns: float) -> tuple[State, ...]:
+    return tuple(State(state=name, share=0.5, median=one, low=one, high=one) for name, one in ns.items())  # type: ignore[arg-type]
+
+
+def slower(results: Results) -> Results:
+    """Every time is half as long again, on the same machine."""
+    ends = ("median", "low", "high")
+    return with_rows(results, lambda row: row if row.unit != "ns" or not row.median else msgspec.structs.replace(
+        row, **{name: 1.5 * getattr(row, name) for name in ends}))  # fmt: skip
+
+
+def of_few(results: Results) -> Results:
+    kept = ("kernel.enter_syscall", "kernel.page_fault", "memory.line")
+    return example_runs.with_rows(results, [row for row in results.index.rows if row.probe in kept])
+
+
+def pairs() -> dict[str, tuple[Results, Results]]:
+    one, other = (of_few(results) for results in pair().runs)
+    calls = [row for row in one.index.rows if row.probe != "kernel.enter_syscall"]
+    return {
+        "a system call of two visits has a ratio without an interval": (_with_tolls(one, visits=2), other),
+        "one of two costs by turns makes no ratio": (_with_tolls(one, states=in_states(first=9.0, second=20.0)), other),
+        "different states of the core": (
+            _with_tolls(one, states=in_states(uncontended=9.0)), _with_tolls(one, states=in_states(contended=9.0))
+        ),
+        "the same state of the core": (_with_tolls(one, states=in_states(uncontended=9.0)),) * 2,
+        "no system call in the other": (one, example_runs.with_rows(one, calls)),
+        "one system, and the rows that changed": (one, slower(one)),
+        "the same run": (one, one),
+    }  # fmt: skip
+
+
+def said(two: tuple[Results, Results]) -> str:
+    differ, facts, same = overlay.differences(two, ("A", "B"))
+    tables = (differ, overlay.tolls_table(two, whole=True), overlay.changed_rows(two))
+    return of_blocks([*filter(None, tables), *([facts] if facts else []), f"the same: {same}"])
+
+
+def test_what_a_page_of_two_runs_says() -> None:
+    first = said((of_few(pair().runs[0]), of_few(pair().runs[1])))
+    approve("two-runs", first)
+    approve_variations("two-runs-variations", first, {title: said(two) for title, two in pairs().items()})
+    few = overlay.tolls_table(pairs()["no system call in the other"], whole=False)
+    assert few and "system call" not in {line.cells[0] for line in few.rows}
 
 
 @pytest.mark.parametrize(
