@@ -24,13 +24,14 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
+from support.builders import run_info
 from support.example_runs import derived
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.model import Index, Results, RunInfo
+from tollmeter.model import Index, Results
 from tollmeter.model import Machine as Description
 
-RUN = RunInfo(id="r", suite="model", started="", seconds=1, seed=1, status="ok", tollmeter="0", folder=".")
+RUN = run_info()
 SOUND = Machine(
     caches=(Cache(32 * KIB, 8, 4), Cache(512 * KIB, 8, 14, transfer=4, misses=32),
             Cache(4 * MIB, 16, 45, transfer=5, misses=48)),

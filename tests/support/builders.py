@@ -10,12 +10,14 @@ from tollmeter.model import (
     Clock,
     ClockReading,
     Columns,
+    Machine,
     Metric,
     Outcome,
     Parameter,
     Point,
     Probe,
     Row,
+    RunInfo,
     Sample,
     Status,
     Value,
@@ -36,6 +38,18 @@ def grid(least: int, most: int, per_octave: int = 4) -> list[int]:
     octaves = range(least.bit_length() - 1, most.bit_length())
     sizes = [(1 << octave) * (per_octave + step) // per_octave for octave in octaves for step in range(per_octave)]
     return [size for size in sizes if least <= size <= most]
+
+
+def machine(**more: Any) -> Machine:
+    """A machine of two CPUs of which no more is known."""
+    facts = {"host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 1 << 34}
+    return Machine(**{**facts, **more})
+
+
+def run_info(**more: Any) -> RunInfo:
+    """A run that has converged, of which no more is known."""
+    facts = {"id": "r", "suite": "s", "started": "", "seconds": 1.0, "seed": 1, "status": "settled", "folder": "r"}
+    return RunInfo(**{**facts, "tollmeter": "0", **more})
 
 
 def metric(name: str = "cost", unit: str = "ns", **more: Any) -> Metric:

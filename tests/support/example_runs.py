@@ -38,6 +38,7 @@ from tollmeter.model import (
     RunInfo,
     Sample,
     Samples,
+    Suite,
     Unit,
     Value,
     Witness,
@@ -629,27 +630,38 @@ def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float)
     )
 
 
+def slowed(results: Results, factor: float, **more: Any) -> Results:
+    """The results whose every time is so many times as long, and every rate so many times less. more: other values of
+    all rows with a number."""
+    return with_index(results, rows=tuple(_slower(row, factor, more) for row in results.index.rows))
+
+
+def _slower(row: Row, factor: float, more: dict[str, Any]) -> Row:
+    if row.median is None:
+        return row
+    factor = factor if row.better == "less" else 1 / factor
+    numbers = {name: getattr(row, name) * factor for name in ("median", "low", "high", "minimum")}
+    return msgspec.structs.replace(row, **numbers, **more)
+
+
+def of_probes(rows: Iterable[Row], *probes: Probe, suite: Suite | None = None) -> Results:
+    """The results of these rows alone on an x86-64, with what follows from them."""
+    bare = with_index(empty(), rows=tuple(rows), machine=_machine(core_clock_hz=None, hypervisor=None, caches=()))
+    return derived(msgspec.structs.replace(bare, probes={one.probe: one for one in probes}, suite=suite))
+
+
 SLOWER = 1.25
-"""Ratio of each time of `another_machine` to that of the small run."""
+"""What each time of `another_machine` is of the small run's."""
 
 
 def another_machine(**changes: object) -> Results:
-    """Returns a run on a machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times
-    as long."""
-    results = small()
-    rows = [_slower(row) for row in results.index.rows]
+    """A machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times as long."""
+    results = slowed(small(), SLOWER, target="ssh:box")
     outcomes = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, target="ssh:box"))
                 for told in results.outcomes]  # fmt: skip
     machine = _machine(cpu="Another 9000", kernel="Linux 6.1", core_clock_hz=CLOCK_HZ / SLOWER)
-    run = _run(id="2026-11-21-default", folder="runs/2026-11-21-default")
-    index = msgspec.structs.replace(results.index, rows=tuple(rows), machine=machine, run=run)
-    return derived(msgspec.structs.replace(results, index=index, outcomes=tuple(outcomes), **changes))
-
-
-def _slower(row: Row) -> Row:
-    factor = SLOWER if row.better == "less" else 1 / SLOWER
-    told = {name: (getattr(row, name) or 0.0) * factor for name in ("median", "low", "high", "minimum")}
-    return msgspec.structs.replace(row, target="ssh:box", **told)
+    results = with_index(results, machine=machine, run=_run(id="2026-11-21-default", folder="runs/2026-11-21-default"))
+    return derived(msgspec.structs.replace(results, outcomes=tuple(outcomes), **changes))
 
 
 def large() -> Results:

@@ -9,12 +9,13 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
+from support.builders import machine
 from tollmeter.experiment.described import Asked, Recorded
 from tollmeter.experiment.run_record import run_contradictions
 from tollmeter.model import Cache, Machine, Surroundings, Topology
 from tollmeter.model.topology import CoreKind
 
-MACHINE = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=16 << 30)
+MACHINE = machine()
 SECONDS = 0.8
 
 

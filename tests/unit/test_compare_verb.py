@@ -31,7 +31,7 @@ from tollmeter.judgement.compare import (
     visits_wanted,
 )
 from tollmeter.library import places
-from tollmeter.model import Results, Row, Unit
+from tollmeter.model import Results, Unit
 from tollmeter.numbers.rows import row_key
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.blocks import Table
@@ -62,18 +62,6 @@ def runs(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(places, "RUNS", recorded)
     monkeypatch.setattr(places, "ROOT", recorded)
     return recorded
-
-
-def changed(results: Results, factor: float) -> Results:
-    """Every time is so many times as long, and each rate is of such times."""
-
-    def times(one: Row) -> Row:
-        if one.unit != "ns" or not one.median or not one.low or not one.high:
-            return one
-        ends = {name: getattr(one, name) * factor for name in ("median", "low", "high")}
-        return msgspec.structs.replace(one, **ends)
-
-    return example_runs.with_rows(results, map(times, results.index.rows))
 
 
 def of(old: Results, new: Results, **more: bool) -> Compared:
@@ -207,7 +195,7 @@ def comparisons() -> dict[str, Compared]:
     rows = healthy().index.rows
     old = example_runs.with_rows(healthy(), [one for one in rows if one.probe in PRINTED])
     mitigated = {"microcode": "0x1", "vulnerability_mds": "a"}
-    slow = changed(old, 1.5)
+    slow = example_runs.slowed(old, 1.5)
     few = example_runs.with_rows(old, [one for one in old.index.rows if one.probe == "memory.line"])
     facts = {"microcode": "0x2", "vulnerability_mds": "a", "load_average": "9"}
     return {
@@ -293,7 +281,7 @@ def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> Non
 
 def test_markdown_fits_into_a_comment() -> None:
     old = example_runs.large()
-    text = as_markdown(of(old, changed(old, 1.5)), whole=True)
+    text = as_markdown(of(old, example_runs.slowed(old, 1.5)), whole=True)
     assert 20_000 < len(text) <= 60_000
     assert "rows are left out" in text and text.rstrip().endswith(".")
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from support.builders import CLOCK_HZ, machine, metric, outcome, probe, quiet, run_info, sample
 from tollmeter.findings.interference import core_is_shared
 from tollmeter.judgement.convergence import settlement
-from tollmeter.model import Finding, Index, Machine, Outcome, Results, RunInfo, Sample
+from tollmeter.model import Finding, Index, Outcome, Results, Sample
 from tollmeter.numbers.rows import known_of, rows
 
 PROBES = {"any.probe": probe(metric(means="entry"))}
@@ -37,10 +36,8 @@ def run(busy: int) -> list[Outcome]:
 
 def found(outcomes: list[Outcome]) -> list[Finding]:
     known = known_of(outcomes, PROBES)
-    info = RunInfo(id="r", suite="s", started="", seconds=10.0, seed=1, status="settled", tollmeter="0", folder="r")
-    told = msgspec.structs.replace(info, contended_share=settlement(outcomes, [], known, 10.0).contended_share)
-    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
-    index = Index(format=3, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
+    told = run_info(seconds=10.0, contended_share=settlement(outcomes, [], known, 10.0).contended_share)
+    index = Index(format=3, run=told, machine=machine(), rows=rows(outcomes, PROBES, known))
     return list(core_is_shared(Results(index=index, probes=PROBES)))
 
 

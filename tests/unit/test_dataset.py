@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import polars
 import pytest
 from msgspec.structs import replace
 
-from support.example_runs import healthy
+from support.example_runs import healthy, slowed, with_index
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Failure, Index, Results
 from tollmeter.store.export import machine_name, write_tables
@@ -25,16 +24,8 @@ RECORDED = Path(__file__).resolve().parents[1] / "recordings/format-2"
 
 
 def results(host: str, run: str, slower: float = 1.0) -> Results:
-    made = healthy(("x86_64",), visits=4, samples=3)
-    index = made.index
-    rows = tuple(
-        replace(row, median=row.median * slower, low=row.low * slower, high=row.high * slower)
-        if row.median is not None and row.low is not None and row.high is not None
-        else row
-        for row in index.rows
-    )
-    told = replace(index, rows=rows, run=replace(index.run, id=run), machine=replace(index.machine, host=host))
-    return replace(made, index=told)
+    made = slowed(healthy(("x86_64",), visits=4, samples=3), slower)
+    return with_index(made, run=replace(made.index.run, id=run), machine=replace(made.index.machine, host=host))
 
 
 def put(folder: Path, one: Results) -> Index:
@@ -85,9 +76,10 @@ def test_two_machines_are_compared_by_a_view(views: duckdb.DuckDBPyConnection) -
     first, second = (machine_name(results(host, "first").index.machine) for host in "ab")
     words = "SELECT ratio, ratio_low, ratio_high FROM two_machines(?, ?)"
     found = views.execute(words, [first, second]).fetchall()
-    assert len(found) > 100
-    for ratio, low, high in found:
-        assert math.isclose(ratio, 1.5) and low <= ratio <= high
+    assert len(found) > 100 and {round(ratio, 6) for ratio, _, _ in found} == {1.5, round(1 / 1.5, 6)}, (
+        "times and rates"
+    )
+    assert all(low <= ratio <= high for ratio, low, high in found)
 
 
 def test_polars_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:

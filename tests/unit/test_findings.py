@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.builders import run_info
 from support.example_runs import derived
 from tollmeter.experiment.evidence import stolen_share
 from tollmeter.findings import all_findings, clocks, interference, rules, subjects
@@ -25,7 +26,6 @@ from tollmeter.model import (
     Probe,
     Results,
     Row,
-    RunInfo,
     Sample,
     State,
     Value,
@@ -33,7 +33,7 @@ from tollmeter.model import (
 )
 
 MIB = 1 << 20
-RUN = RunInfo(id="r", suite="default", started="", seconds=1, seed=1, status="done", tollmeter="0", folder=".")
+RUN = run_info()
 POINT = Point(probe="test.entry", abi="x86_64", target="local")
 
 

@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from support.example_runs import healthy, with_index
+from support.example_runs import healthy, slowed, with_index
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
 from tollmeter.fleet import matrix
@@ -201,15 +201,8 @@ def test_the_slowest_node_stands_in_the_table(recorded: dict[str, Any]) -> None:
 
 
 def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Results:
-    made = healthy(("x86_64",), visits=4, samples=3)
-    rows = tuple(
-        replace(one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4)
-        if one.median is not None and one.low is not None and one.high is not None
-        else one
-        for one in made.index.rows
-    )
-    told = replace(made.index.machine, host=host, kernel=kernel)
-    return with_index(made, rows=rows, machine=told)
+    made = slowed(healthy(("x86_64",), visits=4, samples=3), slower, layouts=4)
+    return with_index(made, machine=replace(made.index.machine, host=host, kernel=kernel))
 
 
 def dataset(folder: Path, runs: list[Results]) -> Path:

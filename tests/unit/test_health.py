@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import metric, outcome, probe, row
-from support.example_runs import healthy, with_index
+from support.example_runs import healthy, slowed, with_index
 from tollmeter.cli.main import main
 from tollmeter.fleet import health as judging
 from tollmeter.fleet.health import health, unlike_nodes
@@ -27,15 +27,8 @@ HERE = Path("here")
 
 
 def machine(host: str, slower: float = 1.0) -> Results:
-    made = healthy(("x86_64",), visits=4, samples=3)
-    rows = tuple(
-        replace(
-            one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4, converged=True
-        )
-        for one in made.index.rows
-        if one.median and one.low and one.high
-    )
-    return with_index(made, rows=rows, machine=replace(made.index.machine, host=host))
+    made = slowed(healthy(("x86_64",), visits=4, samples=3), slower, layouts=4, converged=True)
+    return with_index(made, machine=replace(made.index.machine, host=host))
 
 
 def of_node(node: int, home: int, rate: float) -> Row:

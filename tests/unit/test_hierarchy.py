@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from support import builders
 from support.builders import KIB, MIB, grid, metric, probe, row
 from tollmeter.inference import hierarchy as hierarchy_module
 from tollmeter.inference.hierarchy import hierarchy, parallelism
@@ -37,9 +38,7 @@ def machine(*sizes: int, **more: Any) -> Machine:
     ]
     code = Cache(level=1, kind="instruction", size_bytes=32 * KIB)
     known: dict[str, Any] = {"core_clock_hz": 4e9, "architecture": "x86_64", **more}
-    return Machine(
-        host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34, caches=(code, *told), **known
-    )
+    return builders.machine(caches=(code, *told), **known)
 
 
 SOUND = machine(*OS_SIZES)

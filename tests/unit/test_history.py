@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from support.builders import CLOCK_HZ, outcome, quiet, row, sample
+from support.builders import CLOCK_HZ, outcome, quiet, row, run_info, sample
 from support.fake_catalog import MACHINE
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, learned_sd, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
-from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State, machine_key
+from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunVerdict, State, machine_key
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
 from tollmeter.store.history import NAME, host_and_kernel, recall, remember
@@ -114,14 +114,9 @@ def test_no_history_is_none_and_a_folder_that_cannot_be_written_is_borne(tmp_pat
 
 
 def results(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcome] = ()) -> Results:
-    run = RunInfo(
-        id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r", verdict=verdict
-    )
-    return Results(
-        index=Index(format=3, run=run, machine=msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ), rows=rows),
-        probes={},
-        outcomes=outcomes,
-    )
+    timed = msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ)
+    index = Index(format=3, run=run_info(verdict=verdict), machine=timed, rows=rows)
+    return Results(index=index, probes={}, outcomes=outcomes)
 
 
 def measured(median: float, own: float, runs: float) -> Row:

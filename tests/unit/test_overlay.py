@@ -207,13 +207,6 @@ def in_states(**ns: float) -> tuple[State, ...]:
     return tuple(State(state=name, share=0.5, median=one, low=one, high=one) for name, one in ns.items())  # type: ignore[arg-type]
 
 
-def slower(results: Results) -> Results:
-    """Every time is half as long again, on the same machine."""
-    ends = ("median", "low", "high")
-    return with_rows(results, lambda row: row if row.unit != "ns" or not row.median else msgspec.structs.replace(
-        row, **{name: 1.5 * getattr(row, name) for name in ends}))  # fmt: skip
-
-
 def of_few(results: Results) -> Results:
     kept = ("kernel.enter_syscall", "kernel.page_fault", "memory.line")
     return example_runs.with_rows(results, [row for row in results.index.rows if row.probe in kept])
@@ -230,7 +223,7 @@ def pairs() -> dict[str, tuple[Results, Results]]:
         ),
         "the same state of the core": (_with_tolls(one, states=in_states(uncontended=9.0)),) * 2,
         "no system call in the other": (one, example_runs.with_rows(one, calls)),
-        "one system, and the rows that changed": (one, slower(one)),
+        "one system, and the rows that changed": (one, example_runs.slowed(one, 1.5)),
         "the same run": (one, one),
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from support.builders import metric, outcome, probe, row, sample
-from support.example_runs import empty, with_index, with_rows
+from support.example_runs import of_probes, with_index
 from support.rendered import of_blocks
 from support.snapshots import approve, approve_variations
 from tollmeter.judgement.verdict import unanswered
@@ -47,10 +47,7 @@ def needs(abi: str, memory: float, time: float, **more: Any) -> list[Row]:
 
 
 def results(*rows: Row, suite: Suite = SUITE) -> Results:
-    made = with_rows(empty(), rows)
-    machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
-    index = msgspec.structs.replace(made.index, machine=machine)
-    return msgspec.structs.replace(made, index=index, probes={PROBE.probe: PROBE}, suite=suite)
+    return of_probes(rows, PROBE, suite=suite)
 
 
 def judged(made: Results) -> Results:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from support.builders import metric, probe, row
-from support.example_runs import derived, empty, healthy, with_rows
+from support.example_runs import empty, healthy, of_probes, with_rows
 from support.rendered import of_blocks
 from support.snapshots import approve
 from tollmeter.model import Results, Row
@@ -23,8 +23,7 @@ BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), nam
 
 
 def results(rows: list[Row]) -> Results:
-    bare = with_rows(empty(), rows)
-    return derived(msgspec.structs.replace(bare, probes={one.probe: one for one in (LINE, BOTH, LOADED)}))
+    return of_probes(rows, LINE, BOTH, LOADED)
 
 
 def pair(distance: int, cost: float) -> Row:

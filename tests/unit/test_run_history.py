@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from support.builders import row
+from support.builders import row, run_info
 from support.fake_catalog import MACHINE
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, row_series
 from tollmeter.library.derive import open_index
 from tollmeter.library.run_history import read_history, youngest_runs
-from tollmeter.model import EventRate, Failure, Index, Level, Machine, Row, RunInfo, Toll
+from tollmeter.model import EventRate, Failure, Index, Level, Machine, Row, Toll
 from tollmeter.report.history import _change_text
 from tollmeter.store.index import index_fingerprint, load_excerpt, save_index
 from tollmeter.store.journal import NAME as JOURNAL
@@ -37,10 +37,7 @@ def keep(place: Path, number: int, rows: Sequence[Row], machine: Machine = MACHI
     folder.mkdir(parents=True)
     (folder / JOURNAL).write_text(f"{number}\n")
     (folder / "run.toml").write_text("")
-    run = RunInfo(
-        id=str(number), suite="s", started=f"2026-01-{number + 1:02}T12:00:00+00:00", seconds=1, seed=1, status="ok",
-        tollmeter="0", folder=str(folder),
-    )  # fmt: skip
+    run = run_info(id=str(number), started=f"2026-01-{number + 1:02}T12:00:00+00:00", folder=str(folder))
     save_index(folder, index_fingerprint(folder), Index(format=3, run=run, machine=machine, rows=tuple(rows), **more))
 
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import tollmeter
+from support import builders
 from support.recordings import RECORDINGS, copied
 from tollmeter.experiment.runs_differ import USUAL, USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.library import places
 from tollmeter.library.prepare import with_history
-from tollmeter.model import Machine, Select, Suite, machine_key
+from tollmeter.model import Select, Suite, machine_key
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.root import ROOT
 from tollmeter.store.history import host_and_kernel, remember
@@ -102,7 +103,7 @@ def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
     hypervisor: str | None, least: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(places, "RUNS", tmp_path)
-    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=hypervisor, cpus=2, memory_bytes=1 << 34)
+    machine = builders.machine(hypervisor=hypervisor)
     asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
     known = with_history(asked, machine, {"memory.ping_pong", "kernel.loop"}).runs_sd
     assert known.get("memory.ping_pong", 0.0) >= least
@@ -119,7 +120,7 @@ def test_a_width_that_no_core_has_is_not_learned(
     """It would withhold the rows of all later runs: 19.6 or 8.97 additions a cycle, of runs whose control loops other
     programs slowed. One run on a quiet machine among others beside a busy sibling is learned from."""
     monkeypatch.setattr(places, "RUNS", tmp_path)
-    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
+    machine = builders.machine()
     for number, width in enumerate(of_runs):
         widths = {"local": {"x86_64": width}}
         remember(

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from support.builders import metric, probe, row
-from support.example_runs import derived, empty, healthy, with_index, with_rows
+from support.example_runs import empty, healthy, of_probes, with_index
 from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.report.headline import headline
@@ -37,8 +37,7 @@ def entry(way: str, median: float | None, spread: float = 0.01, **more: Any) -> 
 
 def results(rows: list[Row], *published: Published) -> Results:
     suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), source="A paper", published=published)
-    bare = msgspec.structs.replace(with_rows(empty(), rows), probes={ENTRY.probe: ENTRY}, suite=suite)
-    return derived(bare)
+    return of_probes(rows, ENTRY, suite=suite)
 
 
 def claim(value: float | None, unit: str = "ns", **more: Any) -> Published:

@@ -10,7 +10,7 @@ import pytest
 
 from support import vega_lite
 from support.builders import metric, outcome, probe, quiet, row, sample
-from support.example_runs import empty, with_index, with_rows
+from support.example_runs import of_probes, with_index
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,
@@ -47,9 +47,7 @@ def figure(**changes: Any) -> StudyFigure:
 def results(rows: list[Row], *figures: StudyFigure, **more: Any) -> Results:
     asked = {"name": "paper", "question": "?", "select": (Select(probe="*"),),
              "published": (Published(what="a", figure="b", missing="c"),), "figure": figures, **more}  # fmt: skip
-    made = msgspec.structs.replace(with_rows(empty(), rows), probes={PROBE.probe: PROBE}, suite=Suite(**asked))
-    machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
-    made = with_index(made, machine=machine)
+    made = of_probes(rows, PROBE, suite=Suite(**asked))
     return with_index(made, study=study(made))
 
 

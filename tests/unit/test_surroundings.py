@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from support import example_runs
-from support.builders import outcome, probe, quiet, sample
+from support.builders import machine, outcome, probe, quiet, run_info, sample
 from support.waiting import LONG_S, in_time
 from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import hold_machine_lock
@@ -27,7 +27,7 @@ from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.evidence import unseen_share
 from tollmeter.findings import all_findings, carried
-from tollmeter.model import Index, Machine, Results, RunInfo, RunVerdict, Surroundings
+from tollmeter.model import Index, Results, RunVerdict, Surroundings
 from tollmeter.numbers.rows import rows
 from tollmeter.targets import control_groups
 
@@ -362,12 +362,8 @@ def results(seen: Surroundings | None, name: str, **witnessed: object) -> Result
     """Of a run of one probe of that name."""
     probes = {name: probe(name=name)}
     outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3, name=name)]
-    info = RunInfo(
-        id="r", suite="s", started="", seconds=1, seed=1, status="settled", tollmeter="", folder="r", surroundings=seen,
-        unseen_share=unseen_share(outcomes, probes),
-    )  # fmt: skip
-    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
-    index = Index(format=3, run=info, machine=machine, rows=rows(outcomes, probes))
+    info = run_info(surroundings=seen, unseen_share=unseen_share(outcomes, probes))
+    index = Index(format=3, run=info, machine=machine(), rows=rows(outcomes, probes))
     return Results(index=index, probes=probes, outcomes=tuple(outcomes))
 
 

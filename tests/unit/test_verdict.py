@@ -6,14 +6,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from support.builders import row
+from support.builders import row, run_info
 from tollmeter.judgement.verdict import verdict
-from tollmeter.model import Row, RunInfo, RunVerdict, Surroundings
+from tollmeter.model import Row, RunVerdict, Surroundings
 
-RUN = RunInfo(
-    id="r", suite="default", started="", seconds=60, seed=1, status="ok", tollmeter="0", folder=".",
-    points=10, converged=8, contended_share=0.9, surroundings=Surroundings(others=0.0),
-)  # fmt: skip
+RUN = run_info(seconds=60, points=10, converged=8, contended_share=0.9, surroundings=Surroundings(others=0.0))
 
 
 def rows(visits: int = 5, discarded: int = 0, **more: object) -> list[Row]:

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from support.builders import metric, outcome, probe, quiet, sample
+from support.builders import machine, metric, outcome, probe, quiet, sample
 from tollmeter.cli import watching
 from tollmeter.cli.watching import LOOKS, Watching
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Machine, Outcome, Point, Probe, Row, Visit
+from tollmeter.model import Outcome, Point, Probe, Row, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.progress import LEAST_SECONDS_BETWEEN_NUMBERS, SECONDS_BETWEEN_LINES, Progress
 
 CALL = probe(metric(toll="system call", means="entry"), name="kernel.enter")
 OTHER = probe(metric(), name="any.probe")
 PROBES = {one.probe: one for one in (CALL, OTHER)}
-MACHINE = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=4, memory_bytes=1 << 34)
+MACHINE = machine(cpus=4)
 AT = 1e6
 """Seconds that the machine has been on."""
 

@@ -11,7 +11,7 @@ import vl_convert
 
 from support import vega_lite
 from support.builders import metric, probe, row
-from support.example_runs import derived, empty, with_index, with_rows
+from support.example_runs import derived, empty, of_probes, with_index
 from support.rendered import of_blocks
 from support.snapshots import approve
 from tollmeter.findings import all_findings
@@ -61,7 +61,7 @@ def releases(costs: Sequence[float]) -> list[Row]:
 
 
 def of_run(several: Sequence[Row]) -> Results:
-    return derived(msgspec.structs.replace(with_rows(empty(), several), probes=PROBES))
+    return of_probes(several, *PROBES.values())
 
 
 def inferred(several: Sequence[Row], cpus: int = 4) -> dict[tuple[str, object], Inference]:
