@@ -9,6 +9,7 @@ import functools
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ import pytest
 import vl_convert
 
 from support import example_runs, vega_lite
-from tollmeter.model import Failure, Metric, Parameter, Probe, Results
+from support.snapshots import approve, approve_variations
+from tollmeter.model import Failure, Metric, Parameter, Probe, Results, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts, save
@@ -83,25 +85,70 @@ def test_names_are_unique_and_safe_as_files(make: Callable[[], Results]) -> None
     assert all(name and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for name in names)
 
 
-def test_the_questions_come_in_a_persons_order() -> None:
-    names = list(by_name(example_runs.healthy))
-    assert names[:4] == ["latency", "bandwidth", "ladder", "core-to-core"]
-    assert {"parallelism", "line", "hand-off", "switches", "flops", "speed-up", "access", "copy"} <= set(names)
+# ---- what is drawn of which run -------------------------------------------------------------------------------------
+
+NATIVE = example_runs.healthy(("x86_64",))
+TITLE = re.compile(r'"title": "([^"]+)"')
 
 
-def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
-    results = example_runs.healthy()
-    few = [row for row in results.index.rows if row.probe == "kernel.call_object"]
-    more = [
+def summarised(results: Results) -> Iterator[str]:
+    """Each chart: its title and caption, the titles of its axes, and what is told apart in it, with its marks."""
+    for chart in charts(results):
+        yield f"{chart.name}{' (general)' if chart.general else ''}: {chart.title}"
+        yield f"  {chart.caption}"
+        yield f"  axes: {'; '.join(dict.fromkeys(TITLE.findall(json.dumps(chart.spec))))}"
+        for field in ("series", "panel", "label", "text", "level"):
+            told = Counter(str(datum[field]) for datum in data_of(chart) if field in datum)
+            listed = [f"{name} ({number})" for name, number in told.items()]
+            more = f", and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+            yield from [f"  {field}: {', '.join(listed[:MOST_LISTED])}{more}"] if listed else []
+
+
+MOST_LISTED = 6
+
+
+def rows_where(chosen: Callable[[Row], bool]) -> Results:
+    return example_runs.with_rows(NATIVE, [row for row in NATIVE.index.rows if chosen(row)])
+
+
+def with_more_channels() -> Results:
+    rows = [row for row in NATIVE.index.rows if row.probe == "kernel.call_object"]
+    return example_runs.with_rows(NATIVE, [
         msgspec.structs.replace(row, parameters={**row.parameters, "channel": f"{row.parameters['channel']}_{again}"})
-        for row in few
-        for again in range(4)
-    ]
-    told = example_runs.with_rows(results, [*(row for row in results.index.rows if row not in few), *more])
-    ladders = [chart for chart in charts(told) if chart.name.startswith("hand-off")]
-    placements = sorted({str(row.parameters["placement"]) for row in few})
-    assert len(placements) == 2
-    assert [chart.title.rpartition(", ")[2] for chart in ladders] == placements
+        for row in rows for again in range(4)
+    ])  # fmt: skip
+
+
+def counted() -> Results:
+    """The run's times as instructions."""
+    timed = {"clock": "instructions", "target": "qemu-user:x", "unit": "instruction", "better": "less"}
+    rows = [msgspec.structs.replace(row, **timed) for row in NATIVE.index.rows if row.unit in ("ns", *RATES)]  # type: ignore[arg-type]
+    return example_runs.with_rows(NATIVE, rows)
+
+
+RUNS: dict[str, Callable[[], Results]] = {
+    "two ABIs": example_runs.healthy,
+    "rows without a number are in no chart": example_runs.failed,
+    "an emulator's charts are its own": example_runs.emulated,
+    "many CPUs": lambda: example_runs.many_cpus(6),
+    "each place of the other end has a ladder of its own": with_more_channels,
+    "a size beyond the axis is not drawn beside it": lambda: rows_where(
+        lambda row: int(row.parameters.get("size", 0) or 0) <= 1 << 20
+    ),
+    "too few offsets for a square make dots": lambda: rows_where(
+        lambda row: row.probe == "alignment.copy" and (row.parameters["source"], row.parameters["target"]) in OFFSETS
+    ),
+    "one length alone makes dots": lambda: rows_where(lambda row: row.parameters.get("n") == 1024),
+    "no axis of counted instructions is in seconds": counted,
+    "an empty run": example_runs.empty,
+}
+OFFSETS = ((0, 0), (2, 0))
+
+
+def test_what_is_drawn_of_each_run() -> None:
+    first = "\n".join(summarised(NATIVE))
+    approve("charts", first)
+    approve_variations("charts-variations", first, {title: "\n".join(summarised(run())) for title, run in RUNS.items()})
 
 
 def test_a_chart_asks_for_meanings_and_never_for_names() -> None:
@@ -125,20 +172,6 @@ def test_latency_holds_each_row_with_its_own_interval() -> None:
         name = {"small": "small pages", "huge": "huge pages"}.get(str(row.parameters["pages"]))
         if name:
             assert found[row.parameters["size"], name] == pytest.approx((row.median, row.low, row.high), rel=1e-5)
-
-
-def test_the_latency_chart_marks_reported_and_measured_sizes() -> None:
-    data = data_of(by_name(example_runs.healthy)["latency"])
-    assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20, 32 << 20}
-    knees = [datum for datum in data if "level" in datum]
-    assert [(k["level"], k["lo"] < k["x"] < k["hi"]) for k in knees] == [("L1d", True), ("L2", True), ("L3", True)]
-
-
-def test_a_size_beyond_the_axis_is_not_drawn_beside_it() -> None:
-    results = example_runs.healthy(("x86_64",))
-    rows = [row for row in results.index.rows if int(row.parameters.get("size", 0) or 0) <= 1 << 20]
-    data = data_of({chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}["latency"])
-    assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20}
 
 
 def test_bandwidth_shows_the_best_kernel_of_each_operation_all_along() -> None:
@@ -187,26 +220,6 @@ def parts_of_lines(chart: Chart) -> int:
     return sum(tag.count("M") for tag in re.findall(r'roledescription="line mark"[^>]* d="([^"]*)"', drawing))
 
 
-def test_too_few_offsets_for_a_square_make_dots() -> None:
-    results = example_runs.healthy(("x86_64",))
-    rows = [
-        r
-        for r in results.index.rows
-        if r.probe == "alignment.copy" and r.parameters["target"] == 0 and r.parameters["source"] in (0, 2)
-    ]
-    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}
-    labels = {p["label"] for p in points_of(made["copy"])}
-    assert {"libc, source 0", "libc, source 2", "words, source 2"} <= labels
-
-
-def test_one_length_alone_makes_dots() -> None:
-    results = example_runs.healthy()
-    rows = [r for r in results.index.rows if r.parameters.get("n") == 1024]
-    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}
-    assert "dot, float, ia32" in {p["label"] for p in points_of(made["flops"])}
-    assert "speed-up" not in made
-
-
 def test_cells_are_in_the_step_that_their_number_is_in() -> None:
     points = points_of(by_name(example_runs.many_cpus, 6)["core-to-core"])
     near, far = ({p["step"] for p in points if low < p["y"] < high} for low, high in ((40, 50), (150, 170)))
@@ -224,34 +237,6 @@ def test_clocks_never_share_a_chart() -> None:
         assert len(abis & {"x86_64"}) + len(abis & {"arm-soft"}) <= 1, chart.name
         assert ("arm-soft" in abis) == chart.name.endswith("-qemu_user-instructions")
         assert ("arm-soft" in abis) == ("counted instructions" in chart.title)
-
-
-def test_no_axis_of_counted_instructions_is_in_seconds() -> None:
-    results = example_runs.healthy()
-    times = ("ns", *RATES)
-    rows = [msgspec.structs.replace(row, clock="instructions", target="qemu-user:x", unit="instruction", better="less")
-            for row in results.index.rows if row.unit in times]  # fmt: skip
-    drawn = charts(example_runs.with_rows(results, rows))
-    titles = {chart.name: set(re.findall(r'"title": "([^"]*)"', json.dumps(chart.spec))) for chart in drawn}
-    for name, found in titles.items():
-        assert not [title for title in found if re.search(r"\b(a|per) second|^time\b|\bns\b", title)], name
-    for name in ("bandwidth", "bandwidth-by-kernel"):
-        assert "instructions a byte" in titles[name]
-    assert "instructions an operation" in titles["flops"]
-
-
-def test_an_emulated_chart_has_neither_the_systems_caches_nor_a_ladder() -> None:
-    emulated = by_name(example_runs.emulated)
-    assert not any("text" in datum for datum in data_of(emulated["latency-qemu_user-instructions"]))
-    assert "ladder-qemu_user-instructions" not in emulated
-
-
-@pytest.mark.parametrize("name", ["latency-by-abi", "bandwidth-by-abi"])
-def test_several_abis_stand_in_panels_on_shared_axes(name: str) -> None:
-    chart = by_name(example_runs.healthy)[name]
-    assert {point["panel"] for point in points_of(chart)} == {"x86_64", "ia32"}
-    assert "facet" in chart.spec and "resolve" not in chart.spec
-    assert name not in by_name(example_runs.healthy, ("x86_64",))
 
 
 def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
@@ -291,11 +276,6 @@ def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
     assert {p["said"] for p in points if (p["a"], p["b"], p["panel"]) == (0, 1, "swap")} == {"48.0"}
 
 
-def test_two_cpus_make_dots() -> None:
-    points = points_of(by_name(example_runs.healthy)["core-to-core"])
-    assert any("between CPU 0 and CPU 1" in point["label"] for point in points)
-
-
 def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> None:
     results = example_runs.healthy(("x86_64",), visits=4)
     thin = {name: tuple(msgspec.structs.replace(one, visits=2) for one in getattr(results.index, name))
@@ -306,14 +286,6 @@ def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> Non
     for point in points:
         assert point["lo"] == point["y"] == point["hi"] and " to " not in point["interval"], point
         assert "±" not in f"{point['value']} {point.get('said')} {point.get('brief')}", point
-
-
-def test_a_row_without_a_number_is_in_no_chart() -> None:
-    named = by_name(example_runs.failed)
-    assert {"core-to-core", "access"}.isdisjoint(named)
-    assert {point["panel"] for point in points_of(named["flops"])} == {
-        f"{kernel}, {precision}" for kernel in ("dot", "distance") for precision in ("float", "double")
-    }
 
 
 def test_a_probe_without_a_chart_of_its_own_is_drawn() -> None:
@@ -386,10 +358,6 @@ def test_the_same_book_makes_the_same_charts() -> None:
     assert [chart.spec for chart in charts(example_runs.healthy())] == [
         chart.spec for chart in drawn(example_runs.healthy)
     ]
-
-
-def test_an_empty_run_has_no_chart() -> None:
-    assert charts(example_runs.empty()) == ()
 
 
 def test_pictures_are_written_whole(tmp_path: Path) -> None:
