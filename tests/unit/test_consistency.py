@@ -672,11 +672,11 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "64 CPUs beside two": (in_machine(cpus=64, topology=TWO), "64 CPUs are online"),
     "a CPU in two cores": (in_machine(topology={**TWO, "cores": ["0-1", "1"]}), "in one of the cores"),
     "a line of 7 bytes": (in_cache(line_bytes=7), "power of two"),
-    "a first level larger than the second": (in_cache(size_bytes=64 << 20), "smaller than the second"),
-    "a page of 5000 bytes": (in_machine(page_bytes=5000), "a page has"),
+    "a first level larger than the second": (in_cache(size_bytes=64 << 20), "the next level"),
+    "a page of 5000 bytes": (in_machine(page_bytes=5000), "of the architecture's"),
     "a core twice as fast before the run": (
         lambda told: [record.update(adds=2 * record["adds"]) for record in of("control", told[0])]
-        + [machine.update(core_clock_hz=9.9e9) for machine in machines(told)], "rate before the run",
+        + [machine.update(core_clock_hz=9.9e9) for machine in machines(told)], "had before the run",
     ),
     "a clock without a resolution": (in_visit("clock", resolution_ns=0), "a clock has a resolution"),
     "a reading of 3 cycles": (in_visit("clock", cost_ns=0.7), "a reading of the clock"),
@@ -695,7 +695,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a visit a day ahead": (shifted(86_400 * 10**9), "timed after the other"),
     "the last visit a day ahead": (shifted(86_400 * 10**9, -1), "within the time of the run"),
     "a visit that goes back": (shifted(-500_000_000, 30), "timed after the other"),
-    "more time lost than went by": (in_visit("witness", delay_ns=10**10), "lost no more time"),
+    "more time lost than went by": (in_visit("witness", delay_ns=10**10), "last one begins"),
     "samples that are all equal": (equal, "samples differ"),
     "a copied visit": (copied, "the same times"),
     "every loop beside samples faster than around visits": (
@@ -710,11 +710,11 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             record.update({name: record[name] // 20 for name in ("width_hz", "width_before_hz", "width_between_hz")})
             for stream in visits(told)
             for record in of("witness", stream)
-        ], "additions a cycle",
+        ], "independent additions per cycle",
     ),
     "page faults of 80 cycles": (faults_without_pause, "faults and context switches"),
     "a virtual clock of Linux": (
-        lambda told: [record.update(kind="virtual") for record in of("clock", visits(told)[5])], "is one of hardware",
+        lambda told: [record.update(kind="virtual") for record in of("clock", visits(told)[5])], "a hardware clock",
     ),
     "a visit in a fiftieth of its time": (
         lambda told: [
@@ -725,7 +725,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             for record in of("sample", stream)
         ], "loops of 5 us or more run between",
     ),
-    "additions of another core": (in_visit("control", adds=1), "rate of a core"),
+    "additions of another core": (in_visit("control", adds=1), "a core can have"),
     "threads of a core that are no CPUs": (in_machine(cores=[[0, 97]]), "threads of a core"),
     "two caches of a level": (
         lambda told: [
@@ -734,93 +734,93 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "notes that go back": (notes_go_back, "the time of a run does not fall"),
     "a run that was throttled for longer": (throttled, "is throttled"),
-    "a CPU that was not asked for": (in_visit("visit", cpus=[0]), "were asked for"),
+    "a CPU that was not asked for": (in_visit("visit", cpus=[0]), "that were requested"),
     "two workers on one CPU": (in_visit("visit", cpus=[1, 1]), "each of its CPUs once"),
-    "a layout of another seed": (in_visit("visit", seed=12345), "of the run's seed"),
+    "a layout of another seed": (in_visit("visit", seed=12345), "the run's seed"),
     "another revision": (in_visit("visit", revision=77), "its probe's revision"),
     "a size below 0": (
         in_visit("visit", probe="memory.latency", parameters={"size": -1, "pages": "huge"}), "those of its",
     ),
-    "no executable": (unbuilt, "of an executable"),
+    "no executable": (unbuilt, "executable of each visit"),
     "two executables": (built_twice, "one executable for an ABI"),
     "an executable for another CPU": (built_for_another, "are for the same CPUs"),
-    "time that is better when more": (worse_when_less, "better where it is less"),
+    "time that is better when more": (worse_when_less, "its rate counts"),
     "companions of a probe without": (
-        lambda told: [in_probe(roles=[])(told), in_visit("sample", lanes=[[8, 500]])(told)], "companions where"),
+        lambda told: [in_probe(roles=[])(told), in_visit("sample", lanes=[[8, 500]])(told)], "only if its probe has"),
     "a control of a probe without": (
-        lambda told: in_probe(control="control" not in next(of("sample", visits(told)[5])))(told), "a control where",
+        lambda told: in_probe(control="control" not in next(of("sample", visits(told)[5])))(told), "one, and only then",
     ),
     "one visit by another clock": (in_visit("clock", source="cycle_counter"), "one clock times"),
     "steps of a microsecond beside single nanoseconds": (
         lambda told: [record.update(resolution_ns=1e3) for stream in told for record in of("clock", stream)],
         "whole steps",
     ),
-    "counting beyond the next visit's first sample": (counted_for_a_visit, "lie before the next"),
+    "counting beyond the next visit's first sample": (counted_for_a_visit, "next visit's samples"),
     "a wait of a day": (
-        lambda told: visits(told)[5].insert(-1, {"k": "aside", "waited_ns": 86_400 * 10**9}), "lie before the next",
+        lambda told: visits(told)[5].insert(-1, {"k": "aside", "waited_ns": 86_400 * 10**9}), "next visit's samples",
     ),
     "part of another point's times": (part_of_another_point, "the same times"),
-    "fifty times as long between all samples": (spread, "of its batches"),
+    "fifty times as long between all samples": (spread, "of its evidence"),
     "a layout that is left out": (layout_left_out, "left out"),
     "rates of another visit": (rates_of_another, "the same times"),
     "a hundred times as fast as ever": (
         lambda told: [record.update(iterations=100 * record["iterations"]) for record in of("sample", visits(told)[5])],
         "as fast as each other",
     ),
-    "a CPU that is online and offline": (in_machine(topology={**TWO, "offline": "1"}), "online or offline"),
+    "a CPU that is online and offline": (in_machine(topology={**TWO, "offline": "1"}), "online and offline"),
     "a CPU of two kinds": (
         in_machine(topology={**TWO, "kinds": [{"cpus": "0-1"}, {"cpus": "1"}]}), "in one of the kinds",
     ),
     "a memory node far from itself": (
-        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1", "distances": [20]}]}), "10 from itself",
+        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1", "distances": [20]}]}), "the shortest, is 10",
     ),
-    "a huge page of 3 MB": (in_machine(topology={**TWO, "huge_page_bytes": 3_000_000}), "a huge page has"),
+    "a huge page of 3 MB": (in_machine(topology={**TWO, "huge_page_bytes": 3_000_000}), "of several pages"),
     "a last cache that others share": (
         in_machine(topology={**TWO, "last_caches": ["0", "1"]}), "share the last cache",
     ),
-    "steps of a microsecond in one visit": (in_visit("clock", resolution_ns=1e3), "as long in all visits"),
+    "steps of a microsecond in one visit": (in_visit("clock", resolution_ns=1e3), "cost in all visits"),
     "a virtual clock before the run": (virtual_before, "one clock times"),
-    "what the system reports, but not of one visit": (in_visit("witness", delay_ns=None), "it reports beside all"),
+    "what the system reports, but not of one visit": (in_visit("witness", delay_ns=None), "visits of an ABI"),
     "a round trip without a context switch": (
         in_one("witness", lambda stream: stream[0]["parameters"].get("channel") == "eventfd",
-               lambda _, record: record.update(voluntary=0, involuntary=0)), "of all other visits of a point",
+               lambda _, record: record.update(voluntary=0, involuntary=0)), "each of its visits",
     ),
     "twenty times the control's turns": (
         in_one("sample", of_probe("kernel.enter_syscall"),
                lambda _, record: record.update(control_iterations=record["control_iterations"] * 20)),
-        "a turn of the control",
+        "the control takes",
     ),
     "a worker that waits where it never does": (
         in_one("witness", of_probe("kernel.enter_syscall"), lambda _, record: record.update(voluntary=3)),
-        "a worker waits",
+        "its point's other visits",
     ),
     "a memory node that is not there": (
-        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1"}], "allowed_nodes": "0,5"}), "may use some",
+        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1"}], "allowed_nodes": "0,5"}), "may use exist",
     ),
     "no loop around a visit": (without_loop, "a control loop before and after"),
     "samples of other lengths": (
         in_samples(lambda number, record: record.update(iterations=record["iterations"] * (1 + number))), "or half",
     ),
     "whole microseconds of a clock that has finer ones": (
-        in_samples(lambda _, record: record.update(body=[ns // 1000 * 1000 for ns in record["body"]])), "steps that",
+        in_samples(lambda _, record: record.update(body=[ns // 1000 * 1000 for ns in record["body"]])), "clock's step",
     ),
-    "delays of twice the time": (delayed, "lost no more time"),
-    "a choice of two meanings": (choice_twice, "choice of a name"),
-    "a point of another size": (of_another_size, "of the run's seed"),
+    "delays of twice the time": (delayed, "last one begins"),
+    "a choice of two meanings": (choice_twice, "source and unit"),
+    "a point of another size": (of_another_size, "the run's seed"),
     "a larger size that touches less": (with_footprints, "touches no less"),
     "a kernel that no probe has": (in_visit("visit", chosen={"kernel": "sideways"}), "a choice of its probe"),
     "a longer batch in less time": (
         counted(ladder=[[96, 50_000, 51_000], [24, 60_000, 61_000]]), "a longer batch",
     ),
     "batches of one length, and none": (counted(ladder=[[96, 50_000, 51_000], [96, 12_000], []]), "a longer batch"),
-    "pinned to no CPU": (in_visit("visit", cpus=[], pinned=True), "pinned on a CPU"),
+    "pinned to no CPU": (in_visit("visit", cpus=[], pinned=True), "if it is pinned"),
     "no operation": (
         lambda told: [
             stream[0]["work"].update(operations=0)
             for stream in visits(told)
             if stream[0]["parameters"] == visits(told)[5][0]["parameters"]
         ],
-        "with such work",
+        "its rate counts",
     ),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
     "a round after a million": (in_visit("visit", round=10**6), "the order of their numbers"),
@@ -836,20 +836,20 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "preemptions without waits": (
         lambda told: [record.update(involuntary=3, delay_ns=0) for stream in told for record in of("witness", stream)],
-        "takes the CPU from",
+        "preempted waits to run",
     ),
     "a worker that is not pinned": (in_visit("visit", pinned=None), "the same pinning"),
     "a priority of its own": (in_visit("visit", priority="normal"), "the same priority"),
     "batches that were to be shorter": (in_visit("visit", sample_ns=200_000), "the same requested length"),
-    "workers of one visit": (in_visit("visit", workers=[1, 1]), "companions where"),
+    "workers of one visit": (in_visit("visit", workers=[1, 1]), "only if its probe has"),
     "a choice of one visit": (in_visit("visit", chosen={"kind": "shared_file"}), "the same chosen parameters"),
     "a value of one visit": (
         lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "depth", "value": 2.0}), "reported values",
     ),
     "a timed value that the probe reports": (
-        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "fault", "value": 2.0}), "none that is timed",
+        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "fault", "value": 2.0}), "is not timed too",
     ),
-    "a reading of forty times": (in_visit("clock", cost_ns=900), "a reading of it"),
+    "a reading of forty times": (in_visit("clock", cost_ns=900), "cost in all visits"),
     "a slower clock before the run": (
         lambda told: [record.update(cost_ns=800) for stream in told if stream[0]["k"] == "machine"
                       for record in of("clock", stream)], "before the run as in it",
@@ -858,13 +858,13 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update(frequency_khz=400_000) for stream in told for record in of("witness", stream)],
         "that the system reports",
     ),
-    "a frequency in one visit alone": (in_visit("witness", frequency_khz=4_000_000), "it reports beside all"),
-    "faults in each sample of a visit": (faults, "waits, or faults"),
-    "a run that is throttled without a quota": (in_notes(throttled_s=0.1), "for its quota"),
+    "a frequency in one visit alone": (in_visit("witness", frequency_khz=4_000_000), "visits of an ABI"),
+    "faults in each sample of a visit": (faults, "its point's other visits"),
+    "a run that is throttled without a quota": (in_notes(throttled_s=0.1), "it has a quota"),
     "a quota of a thousandth of a per cent": (in_notes(quota=1e-5), "a quota in CPUs"),
     "a billion interrupts a second": (in_notes(interrupts={"LOC": 1e9}), "interrupts a second on a CPU"),
     "a run in 64 KiB of memory": (
-        lambda told: [in_notes(memory_limit=1 << 16)(told), with_footprints(told)], "as much as its visits fill",
+        lambda told: [in_notes(memory_limit=1 << 16)(told), with_footprints(told)], "its visits fill",
     ),
     "notes without surroundings at the end": (
         lambda told: [stream for stream in told if stream[0]["k"] == "run"][-1][0].update(surroundings=None),
@@ -881,31 +881,31 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a metric of a control that is none": (in_metrics(source="companions"), "of code that the probe times"),
     "a typical choice that is none": (
         lambda told: [parameter.update(typical="sideways") for probe in of("probe", told[0])
-                      for parameter in probe["parameters"] if parameter["choices"]], "of which one is typical",
+                      for parameter in probe["parameters"] if parameter["choices"]], "is one of them",
     ),
-    "a machine that was not asked for": (in_visit("visit", target="ssh:board"), "were asked for"),
+    "a machine that was not asked for": (in_visit("visit", target="ssh:board"), "that were requested"),
     "a probe that is described twice": (
         lambda told: told[0].insert(3, copy.deepcopy(next(of("probe", told[0])))), "describe a probe once",
     ),
     "work that is not counted": (counted_but_once, "in a point's first visit"),
     "fewer calls of more iterations": (counted(calls=[8, 4]), "no fewer system calls"),
-    "pages beyond a chase": (counted(chase_bytes=4096, buffer_bytes=4096, chase_pages=99), "enter as many pages"),
+    "pages beyond a chase": (counted(chase_bytes=4096, buffer_bytes=4096, chase_pages=99), "pages than they can"),
     "batches of an hour while work is counted": (
         lambda told: [counted(ladder=[[704, 10**12, 10**12 + 1], [176, 9, 8]])(told),
                       visits(told)[5].insert(-1, {"k": "aside", "counted_ns": 10**6})],
-        "no longer than to count",
+        "than the counting",
     ),
     "a ladder of other samples": (counted(ladder=[[96, 50_000, 51_000], [24, 9_000, 9_100]]), "as long as the samples"),
-    "a ladder of a probe that stops the clock": (with_ladder, "all of a body is timed"),
-    "more faults in a batch than in its sample": (with_events, "some of those beside it"),
-    "no rate before the run": (unrated, "measured before the run where it is in it"),
+    "a ladder of a probe that stops the clock": (with_ladder, "whose work is counted"),
+    "more faults in a batch than in its sample": (with_events, "than the sample"),
+    "no rate before the run": (unrated, "measured in the visits"),
     "no rate before the run, and a visit that took no sample": (
         lambda told: [unrated(told), visits(told)[5].__setitem__(
             slice(1, -1), [{"k": "skip", "reason": "not here"}, *of("clock", visits(told)[5])])],
-        "measured before the run where it is in it",
+        "measured in the visits",
     ),
     "no seed": (in_visit("visit", seed=0), "a visit has a layout"),
-    "no time of a sample": (in_visit("sample", at_ns=0), "it reports beside all"),
+    "no time of a sample": (in_visit("sample", at_ns=0), "visits of an ABI"),
     "companions that are timed though they run in turn": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
                       in_visit("sample", lanes=[[8, 500]])(told)], "are timed themselves",
@@ -913,7 +913,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a timed worker on another CPU": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
                       [one[0].update(workers=[0, 1], cpus=[0, 1]) for one in visits(told)
-                       if one[0]["probe"] == visits(told)[5][0]["probe"]]], "on the first CPU",
+                       if one[0]["probe"] == visits(told)[5][0]["probe"]]], "are the visit's",
     ),
     "full samples of one time": (
         lambda told: [with_halves(told),
@@ -924,27 +924,27 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a heap of less than nothing": (
         lambda told: [[record["metrics"].append(record["metrics"][0] | {"name": "heap", "unit": "B", "source": "gauge"})
                        for record in of("probe", told[0])], gauges((5, {"heap": -1.0}))(told)],
-        "less than nothing",
+        "and maps at most",
     ),
-    "fewer faults of longer batches": (lambda told: with_events(told, [-1000, -2000]), "some of those beside it"),
-    "cycles that the kernel accounts": (lambda told: with_events(told, [0, 0], "cycles"), "some of those beside it"),
+    "fewer faults of longer batches": (lambda told: with_events(told, [-1000, -2000]), "than the sample"),
+    "cycles that the kernel accounts": (lambda told: with_events(told, [0, 0], "cycles"), "than the sample"),
     "a companion that no worker is": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
                       in_visit("sample", lanes=[[8, 500]])(told),
                       in_visit("visit", workers=[visits(told)[5][0]["cpus"][0]])(told)], "are timed themselves",
     ),
-    "all times halved": (halved, "lasts as much longer"),
+    "all times halved": (halved, "its batches do"),
     "a companion that is timed for a second": (with_companion, "between its beginning and the next"),
     "a budget that ended in the middle": (cut_short, "among the last"),
     "a hundredth of a CPU": (in_notes(quota=0.01), "than its quota"),
-    "more resident memory than ever": (gauges((5, {"resident": 9e6, "resident_peak": 1e6})), "part of what it took"),
-    "three times as much in huge pages": (gauges((5, {"huge_pages": 3.0})), "part of what it took"),
+    "more resident memory than ever": (gauges((5, {"resident": 9e6, "resident_peak": 1e6})), "than the whole"),
+    "three times as much in huge pages": (gauges((5, {"huge_pages": 3.0})), "than the whole"),
     "code that grows": (
         lambda told: gauges(*((place, {"code": 1000.0 + (one is one_of(told, "kernel.function_call"))})
                               for place, one in enumerate(visits(told))))(told),
-        "its code and data",
+        "of code and data",
     ),
-    "two points exchanged": (seeds_exchanged, "of the run's seed"),
+    "two points exchanged": (seeds_exchanged, "the run's seed"),
     "a timer of 3.6 MHz that makes steps of 270 ns": (
         in_steps_of("acpi_pm", 270), "of the timer that the system reads",
     ),
@@ -961,29 +961,29 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a vector kernel of another CPU, chosen": (in_visit("visit", chosen={"kernel": "neon"}), "executes neon"),
     "a control in some samples": (
         in_one("sample", lambda stream: "control" in next(of("sample", stream)),
-               lambda number, record: number % 2 and record.pop("control")), "all samples of a visit have a control",
+               lambda number, record: number % 2 and record.pop("control")), "have a control",
     ),
     "a companion that made no turn": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
-                      in_visit("sample", lanes=[[0, 500]])(told)], "makes a turn",
+                      in_visit("sample", lanes=[[0, 500]])(told)], "least one turn",
     ),
     "exactly twice as long for twice the work": (
-        in_samples(lambda _, record: record.update(body=[record["body"][0], 2 * record["body"][0]])), "exact double",
+        in_samples(lambda _, record: record.update(body=[record["body"][0], 2 * record["body"][0]])), "in all samples",
     ),
     "a ladder of no time": (counted(ladder=[[704, 0, 0], [176, 0, 0]]), "a longer batch"),
-    "counting that took no time": (counted_in_no_time, "no longer than to count"),
+    "counting that took no time": (counted_in_no_time, "than the counting"),
     "a refined choice": (
         lambda told: [parameter.update(refine=True) for probe in of("probe", told[0])
                       for parameter in probe["parameters"] if parameter["choices"]], "a range is of numbers",
     ),
     "counted calls of a control that is none": (
         lambda told: one_of(told, "kernel.signal_self").insert(
-            -2, {"k": "count", "iterations": 4, "control_calls": [4, 8]}), "a control where",
+            -2, {"k": "count", "iterations": 4, "control_calls": [4, 8]}), "one, and only then",
     ),
     "a companion in some samples": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
                       in_samples(lambda number, record: record.update(lanes=[[8, 500]] * (1 + number % 2)))(told)],
-        "as many companions",
+        "have a control",
     ),
     "two workers of real-time priority on one CPU": (
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
@@ -1001,12 +1001,12 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "a chase in order that leads to 200 pages": (
         counted(chase_bytes=1 << 21, buffer_bytes=1 << 21, chase_stride=64, chase_in_order=1, chase_pages=200),
-        "enter as many pages",
+        "pages than they can",
     ),
     "a chase shorter than its stride": (
-        counted(chase_bytes=1 << 12, buffer_bytes=1 << 12, chase_stride=1 << 13), "steps lie in it",
+        counted(chase_bytes=1 << 12, buffer_bytes=1 << 12, chase_stride=1 << 13), "pages than they can",
     ),
-    "calls that were counted and too many": (counted(calls=[8, 16], most_calls=99), "not too much to count"),
+    "calls that were counted and too many": (counted(calls=[8, 16], most_calls=99), "count has no count"),
     "a huge page of 12,345 bytes": (counted(hugetlb_bytes=12_345), "whole pages"),
     "an executable for another mode of a CPU": (
         lambda told: [one.update(flags=one["flags"] + " -m32") for one in [next(of("build", told[0]))]],
@@ -1019,7 +1019,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "ten times the CPU's time": (
         lambda told: gauges(*((place, {"cpu_time": 1e9}) for place, one in enumerate(visits(told))
                               if one[0]["probe"] == "kernel.function_call"))(told),
-        "than it lasts",
+        "time than it takes",
     ),
     "two loops before a visit": (
         lambda told: [record.update(when="before") for record in of("control", visits(told)[5])],
@@ -1029,7 +1029,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
                       in_samples(lambda _, record: record.update(lanes=[[8, 600_011]]))(told)], "samples differ",
     ),
-    "a visit that began at no time": (in_visit("visit", at_ns=0), "times at which it and its samples began"),
+    "a visit that began at no time": (in_visit("visit", at_ns=0), "and after them"),
     "a middle of samples in which all cores are ten times as wide": (
         in_all("witness", lambda one: one.update(width_between_hz=10 * one["width_between_hz"])), "a loop is as fast",
     ),
@@ -1046,7 +1046,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         "begins the next",
     ),
     "a clock beyond a line that is Linux's": (
-        in_all("clock", lambda one: one.update(kind="external")), "Linux's is one of hardware",
+        in_all("clock", lambda one: one.update(kind="external")), "a hardware clock",
     ),
     "a core above Linux's capacity": (
         lambda told: [one.setdefault("topology", {}).update(online="0-1", kinds=[{"cpus": "0-1", "capacity": 5000}])
@@ -1055,9 +1055,9 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "more memory management than time": (in_notes(paging={"pgfault": 10**12}), "events of memory management"),
     "two metrics of one time": (
         lambda told: [metric.pop("source") for probe in of("probe", told[0]) for metric in probe["metrics"]],
-        "one metric of a source and unit",
+        "source and unit",
     ),
-    "less than no huge pages": (gauges((5, {"huge_pages": -1.0})), "part of what it took"),
+    "less than no huge pages": (gauges((5, {"huge_pages": -1.0})), "than the whole"),
     "counted batches of no iteration": (counted(ladder=[[0, 12_000_000, 12_100_000]]), "as long as the samples"),
     "bytes below 0": (
         lambda told: [one[0]["work"].update(bytes=-64.0) for one in visits(told)], "work is not negative",
@@ -1097,7 +1097,7 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     ),
     "twice the iterations": (
         in_one("sample", of_probe("kernel.function_call"),
-               lambda _, record: record.update(iterations=2 * record["iterations"])), "of its point's visit before",
+               lambda _, record: record.update(iterations=2 * record["iterations"])), "before and after it",
     ),
     "a fiftieth of each time": (
         in_samples(lambda _, record: record.update(body=[ns // 50 for ns in record["body"]])), "as was requested",
@@ -1105,7 +1105,7 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "many times the samples": (in_visit("visit", samples=3), "twice the samples"),
     "a wider core": (
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
-                      for record in of("witness", visits(told)[5])], "adds as much in a cycle",
+                      for record in of("witness", visits(told)[5])], "than the others",
     ),
     "loops of a fifth in the middle of samples": (
         lambda told: [record.update(width_between_hz=record["width_between_hz"] // 5)
@@ -1114,10 +1114,10 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a wait without a switch": (
         in_one("witness", of_probe("kernel.function_call"),
                lambda number, record: record.update(voluntary=0, involuntary=0, delay_ns=9_000 * (number == 3))),
-        "has left its CPU",
+        "was switched out",
     ),
     "a count of twenty times the samples' time": (
-        counted(ladder=[[704, 12_000_000, 12_100_000], [176, 3_000_000, 3_000_001]]), "beside the count of its work",
+        counted(ladder=[[704, 12_000_000, 12_100_000], [176, 3_000_000, 3_000_001]]), "its work is counted",
     ),
 }  # fmt: skip
 
@@ -1171,16 +1171,16 @@ def test_a_bundle_may_find_the_length_of_the_first_of_two_visits_anew(tmp_path: 
             record.update(iterations=2 * record["iterations"])
 
     seen = opened(tmp_path, two_of_a_layout)
-    assert not [visit for visit in seen.outcomes if "of its point's visit before" in (visit.reason or "")]
+    assert not [visit for visit in seen.outcomes if "before and after it" in (visit.reason or "")]
 
 
 REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
-    "no time": ({"started": "yesterday"}, "begins at a time"),
+    "no time": ({"started": "yesterday"}, "date and a time"),
     "larger data than a cache": ({"private_bytes": 1 << 40}, "private caches"),
     "words of another probe": ({"words": ("float.dot",)}, "its suite or its probes"),
     "a core of 99 additions a cycle": ({"widths": {"local": {"x86_64": 99.0}}}, "additions in a cycle"),
     "rows that differ endlessly": ({"runs_sd": {"kernel.clock_read": 50.0}}, "the deviation of a row"),
-    "a plan in a shorter time": ({"planned_s": 0.001}, "would suffice"),
+    "a plan in a shorter time": ({"planned_s": 0.001}, "than the run's own"),
 }
 
 
@@ -1196,7 +1196,7 @@ def test_a_request_is_of_its_run(tmp_path: Path, name: str) -> None:
 def test_a_budget_is_used_where_it_ends_a_run(tmp_path: Path, budget_s: float, rules: int) -> None:
     write(tmp_path, lambda told: [one for one in told if one[0]["k"] == "run"][-1][0].update(status="budget"))
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), budget_seconds=budget_s))
-    assert sum("had used it" in sentence for sentence in open_run(tmp_path).index.run.contradictions) == rules
+    assert sum("of it or longer" in sentence for sentence in open_run(tmp_path).index.run.contradictions) == rules
 
 
 def test_events_are_counted_where_they_were_asked_for(tmp_path: Path) -> None:
@@ -1206,7 +1206,7 @@ def test_events_are_counted_where_they_were_asked_for(tmp_path: Path) -> None:
 
     assert opened(tmp_path, plant).index.run.contradictions == ()
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), counters=False))
-    assert any("asked for" in sentence for sentence in open_run(tmp_path).index.run.contradictions)
+    assert any("only if they were requested" in sentence for sentence in open_run(tmp_path).index.run.contradictions)
 
 
 def test_a_visit_is_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
@@ -1221,7 +1221,7 @@ def test_a_visit_is_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
     )
     contradictions = open_run(tmp_path).index.run.contradictions
     assert any("values that its suite" in sentence for sentence in contradictions)
-    assert any("words of a run name its values" in sentence for sentence in contradictions)
+    assert any("values of its suite" in sentence for sentence in contradictions)
 
 
 @pytest.mark.parametrize(("footprint", "words", "rules"), [(0, (), 0), (4096, (), 1), (4096, ("footprint=4096",), 0)])

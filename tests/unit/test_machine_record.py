@@ -69,22 +69,22 @@ def test_a_sound_record_breaks_no_rule(name: str) -> None:
 BROKEN: dict[str, tuple[Machine, str]] = {
     "ways that do not divide the sets": (cached(2, ways=3), "whole lines"),
     "no way": (cached(1, ways=-1), "whole lines"),
-    "a third level below the second": (cached(3, size_bytes=1 << 18), "smaller than the second"),
+    "a third level below the second": (cached(3, size_bytes=1 << 18), "the next level"),
     "a cache larger than memory": (cached(3, size_bytes=1 << 40), "smaller than memory"),
     "an instruction cache that is unified": (cached(1, kind="unified"), "of data and of instructions"),
     "a level that is left out": (replace(MACHINE, caches=CACHES[:2] + CACHES[3:]), "none is left out"),
     "no data cache": (replace(MACHINE, caches=CACHES[1:]), "of data and of instructions"),
     "a ninth level": (cached(3, level=9), "none is left out"),
-    "a page of another architecture": (replace(MACHINE, page_bytes=65536), "as the architecture has it"),
+    "a page of another architecture": (replace(MACHINE, page_bytes=65536), "of the architecture's"),
     "an odd byte of memory": (replace(MACHINE, memory_bytes=(16 << 30) + 777), "whole KiB"),
     "a CPU of two kinds of caches": (
         replace(MACHINE, kinds=(Kind(cpus=(0, 1), caches=CACHES), Kind(cpus=(1,), caches=CACHES))), "kind of caches",
     ),
-    "more processes run than there are": (stated(load_average="0.9 0.7 0.3 9/3 12"), "no more processes"),
-    "a load below 0": (stated(load_average="-3.00 0.7 0.3 1/81 12"), "none at the least"),
-    "a package less": (arranged(packages=("0-1",)), "of all CPUs that are online"),
+    "load is negative": (stated(load_average="0.9 0.7 0.3 9/3 12"), "no more processes"),
+    "a load below 0": (stated(load_average="-3.00 0.7 0.3 1/81 12"), "load is negative"),
+    "a package less": (arranged(packages=("0-1",)), "that are online"),
     "a node without some CPUs": (
-        arranged(nodes=(MemoryNode(node=0, cpus="0", distances=(10,)),)), "of all CPUs that are online",
+        arranged(nodes=(MemoryNode(node=0, cpus="0", distances=(10,)),)), "that are online",
     ),
     "a core in two packages": (arranged(packages=("0-1", "2-3")), "one package"),
     "an isolated CPU that is not there": (arranged(isolated="77"), "isolated"),
@@ -95,13 +95,13 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     ),
     "nodes that are claimed": (stated(numa_nodes="0-3"), "those that are online"),
     "a table of other nodes": (
-        arranged(nodes=(MemoryNode(node=0, cpus="0-3", distances=(10, 20)),)), "the nearest of all nodes",
+        arranged(nodes=(MemoryNode(node=0, cpus="0-3", distances=(10, 20)),)), "the shortest, is",
     ),
-    "a huge page of eight pages": (arranged(huge_page_bytes=8 * 4096), "holds pages"),
-    "a huge page of a larger page's table": (arranged(huge_page_bytes=8 << 20), "holds pages"),
-    "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "holds pages"),
-    "more huge pages than memory": (arranged(hugetlb=(HugePages(bytes=1 << 30, pages=10**6),)), "reserved in memory"),
-    "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=650_000),)), "as fast as its kind"),
+    "a huge page of eight pages": (arranged(huge_page_bytes=8 * 4096), "of several pages"),
+    "a huge page of a larger page's table": (arranged(huge_page_bytes=8 << 20), "of several pages"),
+    "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "of several pages"),
+    "more huge pages than memory": (arranged(hugetlb=(HugePages(bytes=1 << 30, pages=10**6),)), "fit into memory"),
+    "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=650_000),)), "core is at most"),
 }  # fmt: skip
 
 

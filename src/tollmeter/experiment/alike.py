@@ -38,9 +38,9 @@ MET: Sequence[tuple[tuple[str, ...], bool, bool]] = (
 must not have far more of them. Another workload may preempt a worker any number of times."""
 MOST_MET = 2.0
 """Highest ratio of a sample's events to the highest count in a sample of any other visit of the point."""
-WAITS = "a worker waits, or faults, in all samples of a visit only where it does in some of its point's other visits"
-LIKE_OTHERS = "what each sample of all other visits of a point meets, some sample of a visit meets"
-REPORTED = "what the system reports beside one visit of an ABI, it reports beside all"
+WAITS = "no visit has, in all its samples, far more switches or page faults than its point's other visits"
+LIKE_OTHERS = "an event that occurs in each sample of a point's other visits occurs in each of its visits"
+REPORTED = "the system reports the same evidence beside all visits of an ABI"
 
 
 def evidence_of(taken: Taken) -> Numbers:
@@ -70,7 +70,7 @@ def unlike(recorded: Recorded, timed: TimedVisits) -> Places:
         yield from _of_abi(group, timed, table)
     turn = numbers["control_ns"] * numbers["rate"]
     is_short = (turn > 0) & (turn < LEAST_TURN_CYCLES * 1e9)
-    yield from timed.where(is_short, f"a turn of the control takes {LEAST_TURN_CYCLES:g} cycles")
+    yield from timed.where(is_short, f"an iteration of the control takes {LEAST_TURN_CYCLES:g} cycles or more")
 
 
 def _of_point(group: Counts, timed: TimedVisits) -> Places:
@@ -114,7 +114,7 @@ def _clocks(recorded: Recorded) -> Places:
             odd = (values > MOST_LIKE * usual) | (values * MOST_LIKE < usual)
             if 0 < np.count_nonzero(odd) <= MOST_ODD * len(places):
                 odd &= np.isin(probes[places], probes[places[~odd]])
-                yield from ((place, "the steps of a clock, and a reading of it, are as long in all visits")
+                yield from ((place, "a clock has about the same resolution and cost in all visits")
                             for place in places[odd].tolist())  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def _chosen(recorded: Recorded) -> Places:
         probe = recorded.probes.get(visit.point.probe) if visit.chosen else None
         known = {parameter.name: parameter.choices for parameter in probe.parameters} if probe else {}
         if probe and any(value not in known.get(name, ()) for name, value in visit.chosen.items()):
-            yield place, "what a visit chose is a choice of its probe"
+            yield place, "a value that a visit chose is a choice of its probe"
 
 
 def _counted(recorded: Recorded) -> Places:
@@ -208,11 +208,11 @@ def _took_longer(counts: Counted, visit: Outcome) -> bool:
     return 0 < visit.counted_ns < longest
 
 
-COUNTING_TAKES_TIME = "batches that are timed while work is counted take no longer than to count it"
+COUNTING_TAKES_TIME = "batches that are timed while work is counted take no longer than the counting"
 OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
     (_rungs_rise, True, "a longer batch takes longer"),
-    (_is_outside, True, "a chase's steps lie in it, and the first enter as many pages at most"),
-    (_ends_twice, True, "what was counted was not too much to count"),
+    (_is_outside, True, "the steps of a chase stay in its buffer, and enter no more pages than they can"),
+    (_ends_twice, True, "work that was too much to count has no count"),
     (lambda counts, _: bool(counts.entered and counts.entered[1] > counts.entered[2]), True,
      "twice the iterations enter no fewer pages"),
     (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),
@@ -249,7 +249,7 @@ def _accounted(recorded: Recorded) -> Places:
             for name, rate in body.items()
             if rate
         ):
-            yield place, "events in the batches of a sample are some of those beside it"
+            yield place, "the batches of a sample have no more events than the sample"
 
 
 def _spent(recorded: Recorded) -> Places:
@@ -263,7 +263,7 @@ def _spent(recorded: Recorded) -> Places:
             took_ns = sum(float(columns.column(name).sum()) for name in ("body_n", "body_2n"))
             operations = visit.work.operations * BATCHES * float(columns.column("iterations").sum())
             if own_ns * operations > MOST_SPENT * (took_ns + 2 * len(visit.samples) * TICK_NS):
-                yield place, "an operation takes no more of a CPU's time than it lasts"
+                yield place, "an operation uses no more CPU time than it takes"
 
 
 OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}

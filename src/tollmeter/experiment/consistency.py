@@ -123,18 +123,18 @@ MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 median over the run."""
 HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
-SAMPLES_ALIKE = "all samples of a visit have a control and as many companions, or none has"
+SAMPLES_ALIKE = "all samples of a visit have equally many companions, and all or none have a control"
 OUTRUNS = f"no visit's core is {MOST_BOOST:g} times as fast as in all others"
 TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
-    "a worker that another takes the CPU from waits to run", "a worker that waits to run has left its CPU",
+    "a worker that is preempted waits to run", "a worker that waits to run was switched out",
 )  # fmt: skip
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
-COMPLETE = "a visit has a layout, times at which it and its samples began, and a control loop before and after them"
+COMPLETE = "a visit has a layout, start times for itself and its samples, and a control loop before and after them"
 JOINED = ("control_before_hz", "control_hz"), ("width_before_hz", "width_hz"), ("cpu_before", "cpu_after")
-READINGS_JOIN = "a reading ends one sample and begins the next"
+READINGS_JOIN = "the reading that ends one sample begins the next"
 SAME_LOOP = "a loop is as fast around visits, between samples and in the middle of them"
-TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
+TIME_IS_ACCOUNTED = "a sample takes as long as its batches and the reading of its evidence"
 BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next one's"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
@@ -212,9 +212,9 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         if why := _of_clock(clock, rate):
             yield why
         if 0 < clock.resolution_ns < TIMER_STEPS_NS.get(recorded.machine.facts.get("clocksource", ""), 0.0):
-            yield "a clock has the steps of the timer that the system reads"
+            yield "a clock's resolution is no finer than the steps of the timer that the system reads"
     if rate is None and len(table.timed) >= LEAST_USUAL and (table.rates[table.timed] > 0).all():
-        yield "the core's rate is measured before the run where it is in it"
+        yield "the core's rate is measured before the run if it is measured in the visits"
     rates = table.rates[table.is_timed]
     if clock and clock.kind == "hardware" and len(rates) >= LEAST_USUAL:
         usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
@@ -227,7 +227,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         and not _is_translated(recorded.machine)
         and _is_of_one_kind(recorded.machine)
     ):
-        yield "the core's rate before the run is one that it reaches in it"
+        yield "a core reaches, in some visit, about the rate that it had before the run"
 
 
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
@@ -264,16 +264,16 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
     plain = numbers["is_plain"] > 0
     pace = numbers["pace"][plain & np.isfinite(numbers["pace"])]
     if len(pace) >= LEAST_USUAL and not 1 / MOST_APART_USUALLY <= np.median(pace) <= MOST_APART_USUALLY:
-        yield "a sample with longer batches lasts as much longer as they do"
+        yield "a full sample lasts longer than a half one by as much as its batches do"
     if _is_over_quota(recorded, timed):
-        yield "a run has no more of a CPU's time than its quota"
+        yield "a run uses no more CPU time than its quota"
 
 
 LOOPS = (
     ("control_hz", "rate", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
     ("between_hz", "width_hz", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
     ("width_hz", "rate", LEAST_USUAL, LEAST_WIDTH, MOST_PER_CYCLE,
-     f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"),
+     f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} independent additions per cycle"),
     ("named_hz", "rate", 1, 1 / MOST_OVER_NAMED, MOST_OVER_NAMED,
      "a core is about as fast as the frequency that the system reports"),
 )  # fmt: skip
@@ -299,9 +299,9 @@ def _clocked(recorded: Recorded) -> Places:
     has_steps = table.resolution_ns > 0
     is_quick = (table.cost_ns + table.resolution_ns / MOST_LIKE) * at_most < LEAST_READING_CYCLES * 1e9
     for odd, why in (
-        (is_untimed, "samples are timed by a clock, and Linux's is one of hardware"),
+        (is_untimed, "samples are timed by a clock, and Linux's clock is a hardware clock"),
         ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
-         "a control loop runs at the rate of a core"),
+         "the rate of a control loop is one that a core can have"),
         (table.is_timed & ~has_steps, HAS_STEPS),
         (table.is_timed & is_quick, TAKES_CYCLES),
         (is_other, "one clock times all visits"),
@@ -405,7 +405,7 @@ def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
     # Work is counted once the samples are taken.
     late = (counted[:-1] > begin[1:] - end[:-1]) | (waited[:-1] > begin[1:] - began[:-1] - counted[:-1])
     is_late = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & late
-    yield from ((place, "what a visit waited for, and its counting, lie before the next")
+    yield from ((place, "the waiting and the counting of a visit end before the next visit's samples")
                 for place in places[:-1][is_late].tolist())  # fmt: skip
     is_one = len(places) > 1 and sessions[-1] == sessions[-2]
     if is_one and recorded.seconds and begin[-1] - end[-2] > 1e9 * recorded.seconds:
@@ -456,7 +456,7 @@ def _within(some: TimedSamples) -> Broken:
     yield "a batch takes longer than a reading of the clock, and than its steps", taken.of_visits(short) > 0
     for odd, why in (
         ((timed > gap) & known, BATCHES_LIE_WITHIN),
-        (taken.spread(lost > whole) & known, "samples lost no more time than went by"),
+        (taken.spread(lost > whole) & known, "samples lose no more CPU time than passes until the last one begins"),
     ):
         yield why, taken.of_visits(odd) > 0
     yield PREEMPTED, (moved > 0) & (waited == 0)
@@ -493,7 +493,7 @@ def _beyond_sample(some: TimedSamples) -> Broken:
     yield BATCHES_LIE_WITHIN, odd
     yield SAMPLES_ALIKE, unlike_others
     yield SAMPLES_DIFFER, again
-    yield "a companion that is timed makes a turn", idle
+    yield "a timed companion makes at least one turn", idle
 
 
 def _controlled(some: TimedSamples) -> Broken:
@@ -558,7 +558,7 @@ def _stepped(some: TimedSamples) -> Broken:
         several = slice(taken.starts[at], taken.starts[at + 1])
         divides = np.gcd(np.gcd.reduce(short[several]), np.gcd.reduce(long[several]))
         odd[at] = divides > most[at] and len(np.unique(long[several])) >= LEAST_EQUAL
-    yield "times of a clock differ by the steps that it has", odd
+    yield "the times of a visit have no common divisor far above the clock's step", odd
 
 
 def _differ(some: TimedSamples) -> Broken:
@@ -583,7 +583,7 @@ def _doubled(some: TimedSamples) -> Broken:
     taken = some.taken
     twice = (taken.column("body_2n") == 2 * taken.column("body_n")) & _is_fine(some)
     yield (
-        "a batch of 2n takes no exact double of one of n throughout",
+        "batches of 2n do not take exactly twice the time of those of n in all samples",
         ((taken.counts >= LEAST_EQUAL) & (taken.of_visits(twice) == taken.counts)),
     )
 

@@ -43,12 +43,12 @@ MADE_FOR = "-march=", "-mabi=", "-m32", "-m64", "-mx32"
 """Compiler flags that determine which CPUs, and which of their modes, execute a file."""
 COMMANDS = "workload."
 """Prefix of the names of a suite's workloads, whose own files state how they are built."""
-WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
-HAS_CONTROL = "a visit has a control where its probe has"
+WORK_IS_MEANT = "a shorter time and a higher rate are better, and a visit does work of the kind that its rate counts"
+HAS_CONTROL = "a visit has a control if its probe has one, and only then"
 SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
 LEAST_ELF_BYTES = 52 + 32
 """Size of a 32-bit ELF header and one program header."""
-SEEDED = "a layout is of the run's seed"
+SEEDED = "the seed of a layout is derived from the run's seed"
 MOST_UNDER_WAY = 2
 """Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
 LEAST_USUAL = 8
@@ -162,9 +162,9 @@ def _described(recorded: Recorded) -> Places:
             return ""
         known = {parameter.name: parameter.choices for parameter in probe.parameters}
         if built and is_of_this_machine(visit) and (point.probe, point.abi) not in built:
-            return "a visit is of an executable that the run describes"
+            return "the run describes the executable of each visit"
         if visit.revision not in (0, probe.revision):
-            return "a visit is of its probe's revision"
+            return "a visit has its probe's revision"
         if known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
             return "a visit's parameters are those of its probe"
         is_other = visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
@@ -197,7 +197,7 @@ def _built(recorded: Recorded) -> Places:
         key = visit.point.probe, visit.point.abi
         if key in odd:
             return "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
-        return f"an executable has {SHA256_DIGITS} digits of SHA-256, and an ELF header" if key in files else ""
+        return f"an executable has an ELF header, and a SHA-256 of {SHA256_DIGITS} digits" if key in files else ""
 
     return recorded.table.broken(why)
 
@@ -222,7 +222,7 @@ def _loaded(recorded: Recorded) -> Places:
     for several in of_builds.values():
         (usual, count), *others = Counter(several.values()).most_common()
         is_even = bool(others) and others[0][1] == count
-        yield from ((place, "all processes of an executable have its code and data")
+        yield from ((place, "all processes of an executable have equal sizes of code and data")
                     for place, parts in several.items() if is_even or parts != usual)  # fmt: skip
 
 
@@ -288,9 +288,9 @@ def _is_rate(unit: str) -> bool:
 
 OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
     (_is_worse_when_better, WORK_IS_MEANT),
-    (_names_twice, "a probe has one metric, parameter and choice of a name, and one metric of a source and unit"),
+    (_names_twice, "metrics, parameters and choices of a probe have names of their own, and metrics a source and unit"),
     (_has_no_such_source, "each metric of a probe is of code that the probe times"),
-    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
+    (_is_no_choice, "a parameter has choices if it is a choice, and its typical value is one of them"),
     (_is_no_range, "a range is of numbers, and begins before it ends"),
 )  # fmt: skip
 
@@ -355,14 +355,14 @@ def _stops_its_ladder(probe: Probe, visit: Outcome) -> bool:
 
 OF_VISITS_MEANT: Sequence[tuple[Callable[[Probe, Outcome], bool], str]] = (
     (_does_no_such_work, WORK_IS_MEANT),
-    (_is_not_alone, "a visit has companions where its probe has"),
+    (_is_not_alone, "a visit has companions only if its probe has"),
     (_has_other_lanes, "companions that run all the time, and no others, are timed themselves"),
     (_counts_no_control, HAS_CONTROL),
     (_shares_a_cpu, "a worker of real-time priority has a CPU of its own"),
-    (_works_elsewhere, "the timed worker is on the first CPU of a visit's workers, which are on its CPUs"),
-    (_moves_other_bytes, "work is not negative, each byte moves once to three times, and lies in the buffer"),
-    (_reports_what_is_timed, "a value that a probe reports itself is none that is timed"),
-    (_stops_its_ladder, "batches are timed while work is counted where all of a body is timed"),
+    (_works_elsewhere, "the timed worker is on the first of the workers' CPUs, and all of them are the visit's"),
+    (_moves_other_bytes, f"work is not negative, and the bus traffic is 1 to {MOST_TRAFFIC:g} times the bytes"),
+    (_reports_what_is_timed, "a value that a probe reports itself is not timed too"),
+    (_stops_its_ladder, "a probe that stops the clock has no times of the batches whose work is counted"),
 )  # fmt: skip
 
 
@@ -386,9 +386,9 @@ def _asked_for(recorded: Recorded) -> Places:
         if visit.point.probe in others:
             return "a visit is of a probe that its suite selects"
         if not is_of:
-            return "a visit is on CPUs, of an ABI, in a place and at a priority that were asked for"
+            return "the CPUs, ABI, target and priority of a visit are those that were requested"
         is_odd = len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus)
-        return "a visit is on each of its CPUs once, and one that is pinned on a CPU" if is_odd else ""
+        return "a visit lists each of its CPUs once, and at least one if it is pinned" if is_odd else ""
 
     return recorded.table.broken(why)
 
@@ -491,7 +491,7 @@ def _laid_out(recorded: Recorded) -> Places:
     for place in shared:
         several = of_seeds[seeds[place]]
         if several[owners[place]] < several.most_common(1)[0][1] * 2:
-            yield place, "no two points have one layout"
+            yield place, "no two points have layouts of one seed"
 
 
 def _executed(recorded: Recorded) -> Places:
@@ -542,13 +542,13 @@ def _accounted(recorded: Recorded) -> Places:
         units = {metric.name: metric.unit for metric in (probe.metrics if probe else ())}
         sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault")]
         if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
-            yield place, "a process has no less than nothing, and no more than addresses of its machine's memory"
+            yield place, f"a process has no negative size, and maps at most {MOST_OF_MEMORY} times the machine's memory"
         elif any(
             not 0 <= values[part] <= ROUNDED * values[whole]
             for part, whole in PARTS
             if part in values and whole in values
         ):
-            yield place, "what a process has of memory is part of what it took at most, and that of the machine's"
+            yield place, "no part of a process's memory is larger than the whole"
 
 
 OF_VISITS_DESCRIBED: Sequence[Callable[[Recorded], Places]] = (

@@ -135,20 +135,20 @@ def _runs_more_than_there_are(machine: Machine) -> bool:
 
 OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
     (lambda machine: len({*machine.allowed_cpus}) < len(machine.allowed_cpus) or machine.cpus < 1,
-     "a CPU is allowed once, and one is online"),
+     "a CPU is listed once as allowed, and at least one is online"),
     (_threads_are_elsewhere, "the threads of a core are allowed CPUs, each of one core"),
-    (_lines_are_odd, "a cache line has a power of two of bytes"),
+    (_lines_are_odd, "the size of a cache line is a power of two"),
     (lambda machine: not _lines_are_odd(machine) and _sets_are_broken(machine),
-     "a cache holds whole lines, one in each of its ways at least"),
-    (_sizes_fall, "the first level of cache is smaller than the second, and so on"),
-    (_is_shared_further_in, "a level has one cache of a kind, and what shares it shares all further levels"),
+     "a cache holds whole lines, at least one in each way"),
+    (_sizes_fall, "no cache is larger than that of the next level"),
+    (_is_shared_further_in, "a level has one cache of a kind, and CPUs that share it share all further levels"),
     (_levels_are_odd, "a level has caches of data and of instructions, or one for both, and none is left out"),
     (lambda machine: any((cache.size_bytes or 0) > machine.memory_bytes > 0 for cache in machine.caches),
      "a cache is smaller than memory"),
-    (_page_is_odd, "a page has a power of two of bytes, as the architecture has it"),
-    (lambda machine: bool(machine.memory_bytes % 1024), "memory has whole KiB"),
+    (_page_is_odd, "the size of a page is a power of two, and one of the architecture's"),
+    (lambda machine: bool(machine.memory_bytes % 1024), "the size of memory is in whole KiB"),
     (_kinds_overlap, "a CPU has one kind of caches"),
-    (_runs_more_than_there_are, "no more processes run than there are, and none at the least"),
+    (_runs_more_than_there_are, "no more processes run than exist, and no load is negative"),
 )  # fmt: skip
 
 # ---- the topology ----------------------------------------------------------------------------------------------------
@@ -195,14 +195,14 @@ def _outruns_its_kind(machine: Machine, topology: Topology) -> bool:
 
 
 OF_TOPOLOGY: Sequence[tuple[Callable[[Machine, Topology], bool], str]] = (
-    (_nodes_are_odd, f"a memory node is listed once, and is {LOCAL_DISTANCE} from itself, the nearest of all nodes"),
-    (_uses_other_nodes, "a process may use some of the memory nodes"),
-    (_huge_pages_are_odd, "a huge page has a power of two of bytes, and holds pages"),
-    (_reserves_too_much, "huge pages are reserved in memory"),
-    (_last_caches_differ, "CPUs that share the last cache are those that share it in the list of caches"),
-    (_outruns_its_kind, "a core is as fast as its kind"),
+    (_nodes_are_odd, f"a memory node is listed once, and its distance to itself, the shortest, is {LOCAL_DISTANCE}"),
+    (_uses_other_nodes, "the memory nodes that a process may use exist"),
+    (_huge_pages_are_odd, "the size of a huge page is a power of two, and that of several pages"),
+    (_reserves_too_much, "reserved huge pages fit into memory"),
+    (_last_caches_differ, "the topology and the list of caches agree on the CPUs that share the last cache"),
+    (_outruns_its_kind, f"a core is at most {MOST_OVER_NAMED:g} times as fast as the system says of its kind"),
     (lambda _, topology: bool({*numbers(topology.online)} & {*numbers(topology.offline)}),
-     "a CPU is online or offline"),
+     "no CPU is both online and offline"),
 )  # fmt: skip
 
 # ---- all CPUs --------------------------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def _nodes_are_denied(machine: Machine, topology: Topology, _: Parts, __: Cpus) 
 
 
 OF_ALL_CPUS: Sequence[tuple[Callable[[Machine, Topology, Parts, Cpus], bool], str]] = (
-    (_are_not_all, "packages, dies, cores, last caches, kinds and nodes are of all CPUs that are online"),
+    (_are_not_all, "packages, dies, cores, kinds and nodes contain all CPUs that are online"),
     (_are_not_nested, "a core is in one package and last cache"),
-    (_are_not_there, "a CPU that is isolated, or shares a core, is one of the machine's"),
+    (_are_not_there, "a CPU that is isolated or shares a core exists"),
     (_threads_are_denied, "hardware threads are active where a core has several"),
     (_nodes_are_denied, "the memory nodes are those that are online"),
 )  # fmt: skip

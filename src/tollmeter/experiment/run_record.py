@@ -80,7 +80,7 @@ def _timed(recorded: Recorded) -> Iterator[str]:
             most = later - earlier[-1] if earlier else inf
             least, own_s = inside[-2] - inside[1], after_s - before_s
             if not (1 - SLEWED) * least - SLACK_S <= own_s <= (1 + SLEWED) * most + SLACK_S:
-                yield f"the {after_s - before_s:.1f} s between two notes are those of the visits between them"
+                yield f"the {after_s - before_s:.1f} s between two notes agree with the times of their visits"
 
 
 def _spanned(recorded: Recorded) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _spanned(recorded: Recorded) -> Iterator[str]:
     if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
     if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * ((1 + SLEWED) * recorded.seconds + SLACK_S):
-        yield "a run takes as long as from its first visit to its last"
+        yield "a run lasts at least from its first visit to its last"
 
 
 def _cpus(recorded: Recorded) -> int:
@@ -174,15 +174,15 @@ def _goes_on(recorded: Recorded) -> bool:
 
 
 OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
-    (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
+    (_is_throttled_for_longer, "a run is throttled for no longer than it lasts"),
     (lambda recorded: any(seen.throttled_s > 0 and seen.quota is None for _, seen in _seen(recorded)),
-     "a run is throttled for its quota"),
+     "a run is throttled only if it has a quota"),
     (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
-     "what is noted around a run is noted to its end"),
+     "conditions of a run that are noted once are noted to its end"),
     (lambda recorded: any(OF_OTHERS in seen.unreadable and seen.others is not None for _, seen in _seen(recorded)),
-     "what cannot be read has no value"),
-    (_goes_on, "a visit that the end of the run cuts short is among the last"),
-    (_is_limited_to_less, "a run's memory is as much as its visits fill"),
+     "a file that cannot be read gives no value"),
+    (_goes_on, "a visit that the end of the run interrupts is among the last"),
+    (_is_limited_to_less, "a run's limit of memory is not below what its visits fill"),
 )  # fmt: skip
 
 # ---- the request -----------------------------------------------------------------------------------------------------
@@ -239,14 +239,14 @@ def _names_other_values(_: Recorded, asked: Asked) -> bool:
 
 
 OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
-    (_is_no_time, "a run begins at a time"),
+    (_is_no_time, "the start of a run is a date and a time"),
     (_is_over_budget, "a run begins no visit after its budget is spent"),
-    (_is_under_budget, "a run that its budget ended had used it"),
-    (_counts_otherwise, "events are counted where they were asked for"),
-    (_has_no_such_cache, "data that fit into private caches fit into one of the machine's"),
+    (_is_under_budget, "a run that its budget ended lasted for a tenth of it or longer"),
+    (_counts_otherwise, "events are counted only if they were requested"),
+    (_has_no_such_cache, "the recorded size of the private caches is no larger than the machine's largest cache"),
     (_names_others, "the words of a run name its suite or its probes"),
-    (_names_other_values, "the words of a run name its values"),
-    (lambda _, asked: 0 < asked.planned_s <= asked.budget_s, "a budget that would suffice is larger than the own"),
+    (_names_other_values, "the words of a run give parameters values of its suite"),
+    (lambda _, asked: 0 < asked.planned_s <= asked.budget_s, "a sufficient budget is larger than the run's own"),
 )  # fmt: skip
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def _selected(recorded: Recorded) -> Places:
     given = {word.partition("=")[0] for word in recorded.asked.words}
     if recorded.asked.interleaved:  # with values that the words of the comparison name
         return
-    why = "a visit is of values that its suite selects"
+    why = "a visit has parameter values that its suite selects"
     yield from recorded.table.broken(
         lambda visit: why if visit.status == "ok" and not (
             _is_selected(visit, selects) and _is_of_sweep(visit, selects, probes.get(visit.point.probe), given)

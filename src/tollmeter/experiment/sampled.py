@@ -33,14 +33,14 @@ LEAST_SPACED = 6
 """Fewest samples of a visit whose distances are examined."""
 USUALLY_WHOLE = 0.9
 """Quantile of the visits' widths that counts as the width of an uncontended core."""
-SAME_LENGTHS = "a sample has the iterations of the first, or half as its number says"
-AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
-AS_BEFORE = "a visit has the iterations of its point's visit before"
+SAME_LENGTHS = "a sample has as many iterations as the first, or half as many where its number says so"
+AS_COUNTED = "a batch takes about as long in samples as while its work is counted"
+AS_BEFORE = "a visit has as many iterations as its point's visits before and after it"
 AS_LONG = "a batch is about as long as was requested"
 SPACED = "the samples of a visit do not begin evenly spaced"
 MOST_WIDER = 1.4
 """Highest ratio of a visit's width to the usual width: 1.2 was measured on a core whose clock steps."""
-AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
+AS_WIDE = "no visit makes far more additions per cycle than the others"
 AS_MANY = "a visit has at most twice the samples that were requested"
 
 
