@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from support.builders import metric, probe, row
+from tollmeter.inference.answers import number
 from tollmeter.model import Metric
 from tollmeter.numbers.meanings import NEEDS, meaning, with_meaning
 
@@ -24,6 +25,14 @@ def test_a_meaning_without_what_it_is_of_is_none(means: str) -> None:
             ill = msgspec.structs.replace(whole, parameters=parameters)
             assert meaning(ill, probes) is None
             assert with_meaning([ill], probes, means) == []
+
+
+def test_a_misspelt_parameter_is_an_error_and_not_zero() -> None:
+    measured = row(1.0, parameters={"size": 8, "pages": "huge"})
+    assert number(measured, "size") == 8
+    for name in ("sizes", "pages"):
+        with pytest.raises(KeyError, match=name):
+            number(measured, name)
 
 
 def test_a_unit_of_no_closed_set_is_refused() -> None:

@@ -145,6 +145,8 @@ def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
         (4096, (4096,)),
         ("32KiB", (32 * KIB,)),
         ("1.5 mib", (1536 * KIB,)),
+        ("0.0625GiB", (64 * MIB,)),
+        ("0.00006103515625TiB", (64 * MIB,)),
         ("0.5xL1", (24 * KIB,)),
         ("2xL2", (4 * MIB,)),
         ("4xLAST", (128 * MIB,)),

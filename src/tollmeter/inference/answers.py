@@ -92,9 +92,12 @@ def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
 
 
 def number(row: Row, parameter: str) -> int:
-    """Returns a parameter that is a size or a count; 0 if the row has none."""
-    value = row.parameters.get(parameter, 0)
-    return value if isinstance(value, int) else 0
+    """Returns a parameter that is a size or a count. Raises KeyError if the row has no such number: a row has those
+    that its meaning requires (`NEEDS`), so the name is misspelt."""
+    value = row.parameters[parameter]
+    if not isinstance(value, int):
+        raise KeyError(parameter)
+    return value
 
 
 def rows_meaning(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:

@@ -75,7 +75,7 @@ def is_under_load(row: Row) -> bool:
 def slowest_remote(rows: Iterable[Row]) -> Remote | None:
     """Returns the slowest load from another node, with the load from the own node; None if no node has both. rows: rows
     of `latency-of-node` that have a number."""
-    known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_under_load(row)]
+    known = [row for row in rows if isinstance(row.parameters.get("home"), int) and not is_under_load(row)]
     own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
     several = [
         Remote(row, near, ratio(row, near))

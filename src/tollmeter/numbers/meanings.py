@@ -15,6 +15,7 @@ HERE = "local"
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("latency-of-size", "gain-of-huge-pages", *BANDWIDTHS), ("size",)),
+    **dict.fromkeys(("write-policy", "write-policy-baseline"), ("size",)), "latency-of-node": ("node",),
     "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
     "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),

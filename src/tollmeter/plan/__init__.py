@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import cache, reduce
 from math import ceil
 
 import msgspec
@@ -201,7 +201,7 @@ class Sampling(Record, frozen=True):
     stays: bool = False
 
 
-_placing = lru_cache(maxsize=8)(Placing)
+_placing = cache(Placing)
 
 
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:

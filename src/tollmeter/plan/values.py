@@ -23,7 +23,7 @@ first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
 """Ratio of the memory to the largest buffer: a probe may need two buffers, and the system some memory."""
 
-_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+_UNITS = {"": 1, "b": 1} | {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
