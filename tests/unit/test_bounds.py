@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Callable[[float], Recorded], float, float]] = {
     "the deviation of a row": (lambda sd: recorded(asked=Asked(deviations=[sd])), 0, 10),
     "the rate of a core": (lambda rate: recorded(replace(MACHINE, core_clock_hz=rate)), 1e6, 1e10),
     "the capacity of a core": (lambda number: of_kind(CoreKind(cpus="0-1", capacity=int(number))), 0, 1024),
-    "the highest frequency": (lambda khz: of_kind(CoreKind(cpus="0-1", max_khz=int(khz))), 0, 2e7),
+    "the highest frequency": (lambda khz: of_kind(CoreKind(cpus="0-1", max_khz=int(khz))), 0, 1e7),
     "the level of a cache": (lambda level: of_cache(level=int(level)), 1, 5),
     "bytes of a line": (lambda size: of_cache(line_bytes=int(size)), 8, 1024),
     "bytes of a page": (lambda size: recorded(replace(MACHINE, page_bytes=int(size))), 1024, 1 << 24),

@@ -32,7 +32,10 @@ from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import MOST_OVER_NAMED, X86
 from tollmeter.experiment.run_record import (
     FASTEST_CORE_HZ,
+    LEAST_CALL_CYCLES,
+    LEAST_WIDTH,
     MARGIN,
+    MOST_PER_CYCLE,
     OF_VISITS_ASKED,
     SLACK_S,
     SLEWED,
@@ -72,8 +75,6 @@ from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 STATUS, DISTURBED = "infrastructure", "unstable"
 """Status of a withheld visit, which counts only if its point has no other visit. DISTURBED: another workload may have
 caused the contradiction."""
-LEAST_READING_CYCLES = 10
-"""Fewest core cycles of a clock reading, and of a system call."""
 TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Steps of timers of a fixed rate: 3.579545 MHz, and at most 1,000 ticks a second."""
 MOST_STEPS = 10
@@ -85,8 +86,6 @@ LEAST_EQUAL = 4
 """Number of equal samples that is not due to chance."""
 ROUNDED_NS = 2
 """Two times of the same number of clock steps differ by at most this much, by rounding."""
-MOST_PER_CYCLE = 16
-"""Instructions per cycle: twice as many as any core completes."""
 MOST_APART, STEADY = 1.5, 1.1
 """Highest ratio of the fastest rates of two control loops. A rate counts if the loop's second-fastest rate is within a
 factor of STEADY of it."""
@@ -96,8 +95,6 @@ sample's extra time to the extra time of its batches: 1.04 is expected, since un
 MOST_APART_ONCE = 4.0
 """Highest ratio of the rates of two loops of one kind in one visit: the highest of 15,000 visits beside other workloads
 was 1.7."""
-LEAST_WIDTH = 0.5
-"""Lowest ratio of independent to dependent additions in equal time: a busy sibling hyperthread takes half of them."""
 LEAST_EVENT_CYCLES = 100
 """Fewest core cycles of a page fault or a context switch."""
 LEAST_LOOP_NS = 5_000
@@ -125,7 +122,7 @@ HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have equally many companions, and all or none have a control"
 OUTRUNS = f"no visit's core is {MOST_BOOST:g} times as fast as in all others"
-TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
+TAKES_CYCLES = f"a reading of the clock takes {LEAST_CALL_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
     "a worker that is preempted waits to run", "a worker that waits to run was switched out",
 )  # fmt: skip
@@ -233,7 +230,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if clock.resolution_ns <= 0:
         return HAS_STEPS
-    if (clock.cost_ns + clock.resolution_ns / MOST_LIKE) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
+    if (clock.cost_ns + clock.resolution_ns / MOST_LIKE) * (rate or FASTEST_CORE_HZ) < LEAST_CALL_CYCLES * 1e9:
         return TAKES_CYCLES
     return None
 
@@ -297,7 +294,7 @@ def _clocked(recorded: Recorded) -> Places:
     rates = np.where(table.rates > 0, table.rates, recorded.machine.core_clock_hz or 0.0)
     at_most = np.where(rates > 0, rates, FASTEST_CORE_HZ)
     has_steps = table.resolution_ns > 0
-    is_quick = (table.cost_ns + table.resolution_ns / MOST_LIKE) * at_most < LEAST_READING_CYCLES * 1e9
+    is_quick = (table.cost_ns + table.resolution_ns / MOST_LIKE) * at_most < LEAST_CALL_CYCLES * 1e9
     for odd, why in (
         (is_untimed, "samples are timed by a clock, and Linux's clock is a hardware clock"),
         ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
@@ -529,7 +526,7 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
             steps, calls = (
                 (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
             )
-            least[visit.point] = max(steps / MOST_PER_CYCLE, calls * LEAST_READING_CYCLES)
+            least[visit.point] = max(steps / MOST_PER_CYCLE, calls * LEAST_CALL_CYCLES)
     return least
 
 

@@ -36,8 +36,12 @@ OF_OTHERS = "/proc/stat"
 """Source of the CPU time that other processes took."""
 LEAST_QUOTA = 1e-3
 """Smallest quota, in CPUs: Linux grants at least a millisecond of each second."""
-WIDTHS = 0.5, 16.0
-"""Lowest and highest number of additions per cycle of an uncontended core."""
+LEAST_WIDTH = 0.5
+"""Lowest ratio of independent to dependent additions in equal time: a busy sibling hyperthread takes half of them."""
+MOST_PER_CYCLE = 16
+"""Instructions per cycle: twice as many as any core completes."""
+LEAST_CALL_CYCLES = 10
+"""Fewest core cycles of a clock reading, and of a way into the kernel and back, or to another core and back."""
 MOST_DEVIATION = 10.0
 """Highest between-run standard deviation of the logarithm of a row."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
@@ -45,7 +49,6 @@ MARGIN = 1.15
 """Tolerance factor for times in core cycles: the clock may change between a control loop and a sample."""
 MOST_CAPACITY = 1024
 """Highest capacity of a core in Linux's scheduler."""
-MOST_KHZ = 20_000_000
 MOST_LEVELS = 5
 """Highest number of cache levels: s390x has four."""
 LEAST_LINE, MOST_LINE = 8, 1024
@@ -138,12 +141,13 @@ BOUNDS: Sequence[tuple[str, float, float, Callable[[Recorded], Iterable[float]]]
     ("the number of events of memory management a second on a CPU", 0, MOST_EVENTS,
      lambda recorded: (max(0, *seen.paging.values()) / _cpus(recorded) / (max(0.0, seconds) + SLACK_S)
                        for seconds, seen in _seen(recorded) if seen.paging)),
-    ("the number of additions in a cycle of an uncontended core", *WIDTHS, lambda recorded: recorded.asked.widths),
+    ("the number of additions in a cycle of an uncontended core", LEAST_WIDTH, MOST_PER_CYCLE,
+     lambda recorded: recorded.asked.widths),
     ("the deviation of a row between runs", 0, MOST_DEVIATION, lambda recorded: recorded.asked.deviations),
     ("the rate of a core", SLOWEST_CORE_HZ, FASTEST_CORE_HZ,
      lambda recorded: [rate for rate in [recorded.machine.core_clock_hz] if rate is not None]),
     ("the capacity of a core", 0, MOST_CAPACITY, lambda recorded: (kind.capacity for kind in _kinds(recorded))),
-    ("the highest frequency of a core in kHz", 0, MOST_KHZ,
+    ("the highest frequency of a core in kHz", 0, FASTEST_CORE_HZ / 1e3,
      lambda recorded: (kind.max_khz for kind in _kinds(recorded))),
     ("the level of a cache", 1, MOST_LEVELS, lambda recorded: (cache.level for cache in recorded.machine.caches)),
     ("the number of bytes of a line", LEAST_LINE, MOST_LINE,

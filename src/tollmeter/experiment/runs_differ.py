@@ -37,7 +37,7 @@ USUAL: dict[str, float] = {
 from twelve runs of 4 s of one quiet Zen 5 guest. Page faults and clock readings by system call have no entry: their
 deviation is 1.1 % in a quiet Zen 4 guest and 0.3 % in the Zen 5 guest."""
 
-USUAL_PLACED = {"memory.ping_pong": 0.7, "memory.transfer": 0.7}
+USUAL_PLACED = dict.fromkeys(("memory.ping_pong", "memory.transfer"), 0.7)
 """Between-run standard deviation of a cache line's transfer between two CPUs of a guest without history. The host runs
 virtual CPUs on one chiplet or on two, and moves them within seconds: in a Zen 3 guest a modified line takes 40 or 150
 ns, and a round trip by compare and swap 62 or 275 ns. Two equally frequent costs deviate from their middle by half of

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tollmeter.findings import FindingText, count_evidence, rule
-from tollmeter.model import Evidence, Results
+from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, Evidence, Results
 from tollmeter.model.topology import listed
 from tollmeter.numbers.units import in_percent, short
 
@@ -45,7 +45,7 @@ def memory_is_limited(results: Results) -> Iterator[FindingText]:
     seen, machine = results.index.run.surroundings, results.index.machine
     if seen is None or seen.memory_limit is None or seen.memory_limit >= machine.memory_bytes > 0:
         return
-    last = max(machine.data_sizes().values(), default=32 << 20)
+    last = max(machine.data_sizes().values(), default=ASSUMED_LAST_CACHE_BYTES)
     is_little = seen.memory_limit < OF_LAST_CACHE * last
     words = f"a control group limits memory to {short(seen.memory_limit, 'B')} of {short(machine.memory_bytes, 'B')}"
     if is_little:

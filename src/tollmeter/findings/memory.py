@@ -19,6 +19,7 @@ from tollmeter.findings import (
 )
 from tollmeter.inference.answers import number
 from tollmeter.inference.core_kinds import slowest_remote
+from tollmeter.inference.properties import WELL_INSIDE
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
 from tollmeter.numbers.meanings import metric_of
 from tollmeter.numbers.units import in_percent
@@ -30,7 +31,7 @@ MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("m
 made."""
 LEAST_RISE = 2.0
 LEAST_REMOTE = 1.5
-LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
+LEAST_EFFICIENCY = 0.8
 LEAST_CLIFF = 2.5
 WIDEST_SCALAR = 8
 """Bytes of the widest integer register."""

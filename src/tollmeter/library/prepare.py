@@ -17,7 +17,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable
-from tollmeter.experiment.run_record import WIDTHS
+from tollmeter.experiment.run_record import LEAST_WIDTH, MOST_PER_CYCLE
 from tollmeter.experiment.runs_differ import USUAL, USUAL_PLACED, EarlierRun, rows_sd, runs_sd
 from tollmeter.files import trust
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
@@ -181,7 +181,7 @@ def _widths(runs: Sequence[EarlierRun]) -> dict[str, dict[str, float]]:
     for run in runs:
         for target, abis in run.widths.items():
             for abi, width in abis.items():
-                if WIDTHS[0] <= width <= WIDTHS[1]:
+                if LEAST_WIDTH <= width <= MOST_PER_CYCLE:
                     of_runs.setdefault((target, abi), []).append(width)
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), several in of_runs.items():

@@ -14,6 +14,7 @@ from tollmeter.model.samples import *
 from tollmeter.model.topology import *
 
 __all__ = [
+    "ASSUMED_LAST_CACHE_BYTES",
     "BEST_KNOWN",
     "BEYOND",
     "DISTORTING",

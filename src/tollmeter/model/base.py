@@ -66,6 +66,8 @@ PRECISION, RATIO_PRECISION = 0.03, 0.0025
 """Default requested half-width of a 95 % interval, as a share: of a row, and of the ratio of two interleaved points."""
 USUAL_LINE_BYTES, USUAL_PAGE_BYTES = 64, 4096
 """Assumed size of a cache line and of a page if the machine reports none: those of all x86 and most other machines."""
+ASSUMED_LAST_CACHE_BYTES = 32 << 20
+"""Assumed size of the last-level cache if the system reports none, or only the private ones (POWER7, s390x)."""
 BEYOND = "beyond"
 """Status of a run that a value beyond its limit has ended."""
 STOPPED = ("interrupted", "measuring")

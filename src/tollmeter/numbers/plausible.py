@@ -13,7 +13,7 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.experiment.run_record import FASTEST_CORE_HZ, MARGIN
+from tollmeter.experiment.run_record import FASTEST_CORE_HZ, LEAST_CALL_CYCLES, MARGIN
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
@@ -41,12 +41,15 @@ LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
     "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
     "control-loop": (0.5, "no core takes more than two branches a cycle"),
-    "entry": (10, "no kernel is entered and left within ten cycles"),
-    "price-of-fault": (10, "no fault is served within ten cycles"),
-    "trap": (10, "no trap is served within ten cycles"),
-    "switch": (10, "no process is switched within ten cycles"),
-    "core-to-core": (10, "no line travels to another core and back within ten cycles"),
-}
+    **{
+        means: (LEAST_CALL_CYCLES, f"{what} within {LEAST_CALL_CYCLES} cycles")
+        for means, what in {
+            "entry": "no kernel is entered and left", "price-of-fault": "no fault is served",
+            "trap": "no trap is served", "switch": "no process is switched",
+            "core-to-core": "no line travels to another core and back",
+        }.items()
+    },
+}  # fmt: skip
 
 
 def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:

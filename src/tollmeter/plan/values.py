@@ -11,13 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tollmeter.catalog import unknown
-from tollmeter.model import USUAL_LINE_BYTES, Failure, Machine, Parameter, Value
+from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, USUAL_LINE_BYTES, Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
-_LEAST_LAST_BYTES = 32 << 20
-"""Assumed size of the last-level cache, which a size beyond it exceeds: systems report caches without sizes, or only
-the private ones (POWER7, s390x)."""
-_ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: _LEAST_LAST_BYTES}
+_ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: ASSUMED_LAST_CACHE_BYTES}
 """Data caches of a machine that reports no size. Half of an assumed size fits into usual caches: 16 to 64 KiB in the
 first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
@@ -142,7 +139,7 @@ def most_bytes(machine: Machine) -> int:
 def _beyond_last(times: float, machine: Machine) -> int:
     """Returns the size of this multiple of the last-level cache; beyond all caches if it is more than one."""
     last = cache_bytes(machine, "LAST")
-    return int(min(times * (max(last, _LEAST_LAST_BYTES) if times > 1 else last), 2.0**63))
+    return int(min(times * (max(last, ASSUMED_LAST_CACHE_BYTES) if times > 1 else last), 2.0**63))
 
 
 def relative_bytes(text: str, machine: Machine) -> int | None:
