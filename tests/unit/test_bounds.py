@@ -10,9 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import machine
+from tollmeter.experiment.consistency import checked
 from tollmeter.experiment.described import Asked, Recorded
 from tollmeter.experiment.run_record import run_contradictions
-from tollmeter.model import Cache, Machine, Surroundings, Topology
+from tollmeter.experiment.visit_table import LINUX_CLOCK
+from tollmeter.model import Cache, ClockReading, Machine, Surroundings, Topology
 from tollmeter.model.topology import CoreKind
 
 MACHINE = machine()
@@ -58,3 +60,13 @@ def test_a_number_within_its_bounds_is_possible_and_one_beyond_is_not(name: str)
         assert number == inf or not [*run_contradictions(made(number))]
     beyond = [number for number in (least * 0.75, most * 1.25) if 0 < number < inf]
     assert beyond and all(any(name in sentence for sentence in run_contradictions(made(number))) for number in beyond)
+
+
+@pytest.mark.parametrize(("timer", "hz"), [("acpi_pm", 3.579545e6), ("jiffies", 1000.0)])
+def test_a_clock_has_the_steps_of_its_timer_or_longer_ones(timer: str, hz: float) -> None:
+    def contradictions(steps: float) -> tuple[str, ...]:
+        clock = ClockReading(source=LINUX_CLOCK, kind="hardware", resolution_ns=steps * 1e9 / hz, cost_ns=1000.0)
+        return checked(recorded(replace(MACHINE, facts={"clocksource": timer}))._replace(clock=clock)).contradictions
+
+    assert contradictions(1.0) == ()
+    assert any("steps of the timer" in sentence for sentence in contradictions(0.75))

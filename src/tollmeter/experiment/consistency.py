@@ -77,9 +77,6 @@ STATUS, DISTURBED = "infrastructure", "unstable"
 caused the contradiction."""
 TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Steps of timers of a fixed rate: 3.579545 MHz, and at most 1,000 ticks a second."""
-MOST_STEPS = 10
-"""Ratio from which a clock's steps count as long: step over the smallest difference of two times, or over the cost of a
-reading."""
 MOST_BOOST = 1.5
 """Highest ratio of the core's rate before the run to its fastest rate during the run, for CPUs of one kind."""
 LEAST_EQUAL = 4
@@ -344,7 +341,7 @@ def _timed_visits(recorded: Recorded) -> TimedVisits:
     places = table.timed
     stated = dict(numbers_without_samples(table, recorded.probes, _least_cycles(recorded)))
     stated["step_ns"] = _steps_ns(recorded, places)
-    coarse = table.resolution_ns[places] > MOST_STEPS * np.maximum(stated["step_ns"], table.cost_ns[places])
+    coarse = table.resolution_ns[places] > MOST_LIKE * np.maximum(stated["step_ns"], table.cost_ns[places])
     is_translated = _is_translated(recorded.machine)
     own = (rule for rule in OF_SAMPLES if rule is not _rates or not is_translated)
     rules: Sequence[SampleRule] = (partial(_placed, {*recorded.machine.allowed_cpus}), *own, chance.add)
@@ -534,7 +531,7 @@ def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
     """Returns the step of each visit's clock, in ns: the smallest difference of two times, over visits whose reported
     resolution is of the same kind, coarse or fine. The reported resolution is at least the cost of a reading."""
     table, steps = recorded.table, np.full(len(places), inf)
-    coarse = (table.resolution_ns > MOST_STEPS * table.cost_ns)[places]
+    coarse = (table.resolution_ns > MOST_LIKE * table.cost_ns)[places]
     for group in (coarse, ~coarse):
         some = places[group][:MANY_VISITS].tolist()
         taken = Taken([recorded.outcomes[place].samples for place in some])
@@ -548,7 +545,7 @@ def _stepped(some: TimedSamples) -> Broken:
     times have one are examined."""
     taken = some.taken
     short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
-    most, first = MOST_STEPS * some.numbers["clock_ns"], taken.starts[:-1]
+    most, first = MOST_LIKE * some.numbers["clock_ns"], taken.starts[:-1]
     common = np.gcd(short[first], long[first])
     odd = np.zeros(len(first), dtype=bool)
     for at in np.flatnonzero((common > most) | (common == 0)).tolist():
