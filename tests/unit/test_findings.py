@@ -28,6 +28,7 @@ from tollmeter.model import (
     Row,
     Sample,
     State,
+    Surroundings,
     Value,
     Witness,
 )
@@ -45,7 +46,8 @@ def probe_of(meaning: str) -> Probe:
 
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
             "read-bandwidth-of-size", "access-of-offset", "core-to-core", "transfer-of-state", "noise-share",
-            "noise-period", "noise-regular")  # fmt: skip
+            "noise-period", "noise-regular", "clock-ramp", "clock-at-wake", "wake-of-idle", "wake-of-spinning",
+            "hidden-share", "hidden-longest", "timer-late", "latency-of-node")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -200,6 +202,121 @@ def test_the_machine_that_it_is_about_turns_a_rule_on(name: str) -> None:
 def test_a_sound_machine_keeps_it_off(name: str) -> None:
     _, kept_off = ON_AND_OFF[name]
     assert names(kept_off()) == []
+
+
+def beside(seen: Surroundings, **machine: Any) -> Results:
+    made = results(outcomes=visits(STEADY), **machine)
+    run = msgspec.structs.replace(made.index.run, surroundings=seen, seconds=10.0)
+    return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, run=run))
+
+
+def strides(gain: float, size: int = 64 * MIB) -> Results:
+    walks = {"forward": 100.0, "random": 100.0 * gain}
+    return results([row("latency-of-stride", ns, 0.0, size=size, stride=64, order=name) for name, ns in walks.items()])
+
+
+def nodes(times: float) -> Results:
+    far = [row("latency-of-node", 100 * gain, 0.0, node=0, home=home) for home, gain in ((0, 1.0), (1, times))]
+    return results(far)
+
+
+def traps(times: float) -> Results:
+    costs = {"breakpoint": 2000.0, "null_store": 2000.0, "undefined_instruction": 2000 * times}
+    return results([row("trap", ns, trap=name) for name, ns in costs.items()], hypervisor="KVM")
+
+
+def wakes(ns: float) -> Results:
+    return results([row("wake-of-idle", 1e6 + ns, 0.0, idle=100), row("wake-of-spinning", 1e6, 0.0, idle=100)])
+
+
+def timers(late_ns: float) -> Results:
+    return results([row("timer-late", 1e6 + late_ns, 0.0, slack="usual"), row("timer-late", 1e6, 0.0, slack="least")])
+
+
+LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
+    "a reading of the clock": (
+        "kernel.clock_is_slow", lambda share: results([row("clock-read", 125 * share), row("entry", 125)]), 0.6,
+    ),
+    "the highest clock": (
+        "machine.clock_is_below_maximum",
+        lambda share: results(core_clock_hz=6e9 * share, facts={"frequency_max_khz": "6000000"}), 0.8,
+    ),
+    "the gain of a prefetcher": ("memory.prefetcher_is_absent", strides, 1.5),
+    "bytes of a walk that a prefetcher shortens": (
+        "memory.prefetcher_is_absent", lambda size: strides(1.0, round(size)), 4 * MIB,
+    ),
+    "reading": (
+        "memory.reading_is_slow",
+        lambda share: results(levels=[level("memory", latency_ns=100.0, parallelism=16.0,
+                                            read_bytes_per_second=16 * 64e7 * share)]), 0.4,
+    ),
+    "a trap": ("kernel.trap_is_intercepted", traps, 2.0),
+    "a copy": (
+        "alignment.copies_fall_off_a_cliff",
+        lambda times: results([row("copy-of-offset", 60e9, 0.0, routine="libc", bytes=1500, source=0),
+                               row("copy-of-offset", 60e9 / times, 0.0, routine="libc", bytes=1500, source=2)]), 2.5,
+    ),
+    "memory of another node": ("memory.remote_memory_is_slow", nodes, 1.5),
+    "the clock after waking": (
+        "machine.clock_ramps_slowly",
+        lambda share: results([row("clock-ramp", 1e6), row("clock-at-wake", share, 0.0)]), 0.85,
+    ),
+    "the time to the clock": (
+        "machine.clock_ramps_slowly", lambda ns: results([row("clock-ramp", ns), row("clock-at-wake", 0.5)]), 2e5,
+    ),
+    "a wake-up": ("kernel.idle_states_are_deep", wakes, 1e4),
+    "an expensive wake-up": ("kernel.idle_states_are_deep", wakes, 5e4),
+    "one hidden gap": (
+        "machine.time_is_hidden", lambda ns: results([row("hidden-share", 1e-5), row("hidden-longest", ns)]), 1e5,
+    ),
+    "all hidden gaps": (
+        "machine.time_is_hidden", lambda share: results([row("hidden-share", share), row("hidden-longest", 1e4)]), 1e-3,
+    ),
+    "the slack of timers": ("kernel.timers_are_slack", timers, 75e3),
+    "interrupts of a device": (
+        "machine.interrupts_on_measured_cpus", lambda rate: beside(Surroundings(interrupts={"40 nvme0": rate})), 1e3,
+    ),
+    "pages of swap": (
+        "machine.memory_is_short", lambda pages: beside(Surroundings(paging={"pswpin": round(pages)})), 256,
+    ),
+    "waits for memory": (
+        "machine.memory_is_short", lambda share: beside(Surroundings(memory_pressure=share)), 0.01,
+    ),
+    "hint faults": (
+        "kernel.numa_balancing_faults",
+        lambda rate: beside(Surroundings(paging={"numa_hint_faults": round(10 * rate)})), 1e3,
+    ),
+    "a limit of memory": (
+        "machine.memory_is_limited",
+        lambda caches: beside(Surroundings(memory_limit=round(caches * 49152))), 16,
+    ),
+    "the rated clock of modules": (
+        "memory.modules_are_slow",
+        lambda share: results(facts={"memory_rated_mts": "6400", "memory_configured_mts": f"{6400 * share:.0f}"}), 0.95,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_finding_changes_at_its_limit(name: str) -> None:
+    """The limit is told from half and twice its value: a finding is added, or is graver, on one side of it alone."""
+    finding, made, limit = LIMITS[name]
+    below, above = (
+        {(found.name, found.severity) for found in all_findings(made(limit * factor))} for factor in (0.9, 1.1)
+    )
+    assert {of for of, _ in below ^ above} == {finding}
+
+
+@pytest.mark.parametrize("hz", [100, 250, 300, 1000])
+def test_noise_at_the_distance_of_ticks_is_the_timers(hz: int) -> None:
+    def claim(off: float, regular: float = 0.3) -> str:
+        period = row("noise-period", (1 + off) * 1e9 / hz)
+        (found,) = all_findings(results([row("noise-share", 0.002), period, row("noise-regular", regular)]))
+        return found.claim
+
+    assert f"tick, {hz} a second" in claim(0.02)
+    assert "repeats every" in claim(0.04)
+    assert "no timer" in claim(0.0, regular=0.2)
 
 
 def test_an_empty_run_says_nothing_and_every_rule_has_words_of_its_own() -> None:

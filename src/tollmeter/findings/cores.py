@@ -26,12 +26,13 @@ LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
 state adds 1 us; a core with emptied caches, or a guest, 10 to 30 us; the deepest package states 100 to 200 us."""
 LONG_HIDDEN_NS = 100_000
 """Length of a single reported gap: as long as 100 batches of 1 us. It is an alternative to LEAST_LOST of the time."""
-MOST_INTERRUPTS, MOST_ON_ISOLATED = LEAST_LOST / 1e-6, 10.0
+MOST_INTERRUPTS, MOST_ON_ISOLATED = 1000.0, 10.0
 """Interrupts a second, in general and on isolated CPUs. An interrupt takes 1 to 5 us, so that 1,000 take a thousandth
 of the time or more. A CPU that is isolated for `nohz_full` has one tick a second, and a few calls from other CPUs."""
 OF_KERNEL = ("LOC", "RES", "CAL", "TLB", "IWI", "IPI", "arch_timer", "HVS", "HYP", "MCP", "NMI", "PMI")
 """Interrupt sources that are no device: timers, other CPUs and counters."""
-USUAL_SLACK_NS, LEAST_MORE_SLACK_NS = 50_000, 25_000
+LATE_NS = 75_000
+"""Lateness of a timer: the kernel's usual slack of 50 us, and half as much again."""
 GOVERNOR = Setting(
     path="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
     values=("performance",),
@@ -238,7 +239,7 @@ def timers_are_slack(results: Results) -> Iterator[FindingText]:
         return
     usual, least = late["usual"], late["least"]
     more_ns = (usual.low or 0.0) - (least.high or 0.0)
-    if more_ns > USUAL_SLACK_NS + LEAST_MORE_SLACK_NS:
+    if more_ns > LATE_NS:
         words = (
             f"a timer rings {short(usual.median or 0.0, 'ns')} late, and {short(least.median or 0.0, 'ns')} with the "
             "least slack that a program may ask for"

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import LEAST_LOST, FindingText, count_evidence, own_rows, row_evidence, rule
+from tollmeter.findings import FindingText, count_evidence, own_rows, row_evidence, rule
+from tollmeter.findings.cores import MOST_INTERRUPTS
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Evidence, Results, Setting
 from tollmeter.numbers.known import row_name
 
-HINT_FAULT_S = 1e-6
-"""Time of one hint fault of automatic NUMA balancing."""
 BYTES_OF_TRANSFER = 8
 """Bytes of one transfer over a memory module's 64 data lines."""
 LEAST_OF_RATE = 0.3
@@ -33,10 +32,10 @@ and the best of 40 lies 7 % below their median; page-table isolation adds half, 
 def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
     """The kernel takes pages from programs to see which node touches them, while the run measures.
 
-    It made more than 1,000 hint faults a second."""
+    It made more than 1,000 hint faults a second, of 1 us or more each, as interrupts take."""
     run = results.index.run
     faults = run.surroundings.paging.get("numa_hint_faults", 0) if run.surroundings else 0
-    if run.seconds <= 0 or HINT_FAULT_S * faults / run.seconds <= LEAST_LOST:
+    if run.seconds <= 0 or faults / run.seconds <= MOST_INTERRUPTS:
         return
     setting = Setting(path="/proc/sys/kernel/numa_balancing", values=("0",))
     words = f"NUMA balancing made {faults / run.seconds:.0f} page faults a second"
