@@ -32,6 +32,7 @@ from tollmeter.model import (
     Value,
     Witness,
 )
+from tollmeter.numbers.known import row_name
 
 MIB = 1 << 20
 RUN = run_info()
@@ -47,7 +48,7 @@ def probe_of(meaning: str) -> Probe:
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
             "read-bandwidth-of-size", "access-of-offset", "core-to-core", "transfer-of-state", "noise-share",
             "noise-period", "noise-regular", "clock-ramp", "clock-at-wake", "wake-of-idle", "wake-of-spinning",
-            "hidden-share", "hidden-longest", "timer-late", "latency-of-node")  # fmt: skip
+            "hidden-share", "hidden-longest", "timer-late", "latency-of-node", "bandwidth-of-instances")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -204,9 +205,10 @@ def test_a_sound_machine_keeps_it_off(name: str) -> None:
     assert names(kept_off()) == []
 
 
-def beside(seen: Surroundings, **machine: Any) -> Results:
-    made = results(outcomes=visits(STEADY), **machine)
-    run = msgspec.structs.replace(made.index.run, surroundings=seen, seconds=10.0)
+def beside(seen: Surroundings, contended: float = 0.0, **machine: Any) -> Results:
+    outcomes = [msgspec.structs.replace(visit, cpus=(1,)) for visit in visits(STEADY)]
+    made = results(outcomes=outcomes, **machine)
+    run = msgspec.structs.replace(made.index.run, surroundings=seen, seconds=10.0, contended_share=contended)
     return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, run=run))
 
 
@@ -233,6 +235,12 @@ def timers(late_ns: float) -> Results:
     return results([row("timer-late", 1e6 + late_ns, 0.0, slack="usual"), row("timer-late", 1e6, 0.0, slack="least")])
 
 
+def entered(times: float) -> Results:
+    """A system call, and the request's 400 cycles of an earlier run."""
+    entry = row("entry", 100 * times, 0.0)
+    return msgspec.structs.replace(results([entry]), request={"least_cycles": {row_name(entry, None): 400.0}})
+
+
 LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
     "a reading of the clock": (
         "kernel.clock_is_slow", lambda share: results([row("clock-read", 125 * share), row("entry", 125)]), 0.6,
@@ -255,6 +263,44 @@ LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
         "alignment.copies_fall_off_a_cliff",
         lambda times: results([row("copy-of-offset", 60e9, 0.0, routine="libc", bytes=1500, source=0),
                                row("copy-of-offset", 60e9 / times, 0.0, routine="libc", bytes=1500, source=2)]), 2.5,
+    ),
+    "the first cache": (
+        "memory.latency_is_out_of_line", lambda cycles: results(levels=[level("L1d", latency_ns=cycles / 4)]), 8,
+    ),
+    "the second cache": (
+        "memory.latency_is_out_of_line", lambda cycles: results(levels=[level("L2", latency_ns=cycles / 4)]), 40,
+    ),
+    "the third cache": (
+        "memory.latency_is_out_of_line", lambda cycles: results(levels=[level("L3", latency_ns=cycles / 4)]), 160,
+    ),
+    "memory": ("memory.latency_is_out_of_line", lambda ns: results(levels=[level("memory", latency_ns=ns)]), 250),
+    "a load in another order": (
+        "memory.walk_is_not_random",
+        lambda times: results([
+            row("latency-of-stride", 10 * times, 0.0, size=64 * MIB, stride=4096, order="random"),
+            row("latency-of-size", 10, 0.0, size=64 * MIB, pages="huge"),
+        ]), 2.5,
+    ),
+    "readings that show a scatter": (
+        "machine.control_loop_is_noisy",
+        lambda rates: results(outcomes=visits([4e9 * (1 + 0.02 * (n % 5)) for n in range(round(rates / 2))])), 20,
+    ),
+    "readings that show a drift": (
+        "machine.frequency_is_not_steady",
+        lambda third: results(outcomes=visits([4e9 * (1 + n // 7) for n in range(round(1.5 * third))])), 8,
+    ),
+    "interrupts of an isolated CPU": (
+        "machine.interrupts_on_measured_cpus",
+        lambda rate: beside(Surroundings(interrupts={"LOC": rate}), facts={"isolated_cpus": "1"}), 10,
+    ),
+    "a contended core": ("machine.core_is_shared", lambda share: beside(Surroundings(), share), 0.05),
+    "a system call": ("machine.entry_is_slow", entered, 1.25),
+    "bytes of all modules": (
+        "memory.channels_are_missing",
+        lambda share: results(
+            [row("bandwidth-of-instances", share * 4 * 3200e6 * 8, 0.0, size=MIB, instances=2)],
+            facts={"memory_modules": "4", "memory_configured_mts": "3200"},
+        ), 0.3,
     ),
     "memory of another node": ("memory.remote_memory_is_slow", nodes, 1.5),
     "the clock after waking": (
@@ -387,8 +433,11 @@ def test_a_cache_size_with_a_wide_interval_does_not_disagree_with_the_systems() 
 
 def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
     first = [level("L1d", latency_ns=1.0, read_bytes_per_second=39e9)]
-    kernels = {name: [row("read-bandwidth-of-size", 39e9, kernel=name, size=16384)] for name in ("portable", "avx2")}
+    kernels = {
+        name: [row("read-bandwidth-of-size", 39e9, kernel=name, size=16384)] for name in ("portable", "sse2", "avx2")
+    }
     assert names(results(kernels["portable"], levels=first)) == []
+    assert names(results(kernels["sse2"], levels=first)) == ["memory.reading_is_slow"]
     assert names(results(kernels["avx2"], levels=first)) == ["memory.reading_is_slow"]
     unresolved = [msgspec.structs.replace(first[0], not_apart_from="L2")]
     assert names(results(kernels["avx2"], levels=unresolved)) == []
