@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +11,10 @@ import pytest
 
 from support.builders import metric, probe, program, row
 from support.example_runs import empty, with_rows
+from support.rendered import of_blocks
+from support.snapshots import approve
 from tollmeter.model import Program, Results, Row, Select, Suite
+from tollmeter.report.blocks import Block, heading
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_in_words, attribution_name, attribution_table, why_not
 from tollmeter.studies.attribution import AttributedPart, Attribution, PartName, attributed, largest
@@ -210,51 +212,30 @@ def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
     assert largest(made) == ()
 
 
-def test_an_attribution_is_printed_as_sentences_and_as_a_table() -> None:
-    told = attributed(results(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
-    one = at(told, 262144)
-    words = attribution_in_words(one)
-    assert words.startswith("any.program size=262144: x32 needs ")
-    assert "less memory than x86_64; it saves " in words and "of the " in words
-    assert "in cache misses" in words
-    assert "unexplained" in words
-    table = attribution_table(told)
-    assert str(table.rows[0].cells[3]) == "0", "the same instructions"
-    assert [column.name for column in table.columns][1:3] == ["x86_64", "x32"]
-    assert len(table.rows) == 4
-
-
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        (
-            (-267.4, 3841.0, 0.001),
-            "it saves 3.57 µs of the 34.9 µs of x86_64: 270 ns lost in instructions, 3.8 µs in cache",
-        ),
-        (
-            (267.4, -3841.0, 300.0),
-            "it takes 3.27 µs more than the 34.9 µs of x86_64: 270 ns saved in instructions, 3.8 µs in cache misses,",
-        ),
-        ((None, None, -3168.0), "is unknown, beyond 3.2 µs lost in page faults"),
-    ],
-)
-def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Sequence[float | None], said: str) -> None:
-    """It read `it would save 3.58 µs: −267 ns in instructions`, and 0.000001 ns."""
+def of_parts(*parts: float | None) -> Attribution:
     names: tuple[PartName, ...] = ("instructions", "caches", "faults", "unexplained")
     whole = None not in parts
     told = [AttributedPart(name=name, ns=ns) for name, ns in zip(names, (*parts, 0.0 if whole else None), strict=True)]
-    one = Attribution(probe="any.program", parameters={}, abis=("x86_64", "x32"), target="local", first_ns=34_900.0,
-                      second_ns=34_900.0 - sum(ns or 0.0 for ns in parts) if whole else None, memory=0.67,
-                      levels=(), parts=tuple(told))  # fmt: skip
-    assert said in attribution_in_words(one)
-    shown = [str(cell) for cell in attribution_table([one]).rows[0].cells[3:]]
-    assert shown[0] in ("−270 ns", "270 ns", "–") and all(len(cell) <= len("−270 ns") for cell in shown)
+    return Attribution(probe="any.program", parameters={}, abis=("x86_64", "x32"), target="local", first_ns=34_900.0,
+                       second_ns=34_900.0 - sum(ns or 0.0 for ns in parts) if whole else None, memory=0.67,
+                       levels=(), parts=tuple(told))  # fmt: skip
 
 
-def test_a_reason_that_two_parts_share_is_said_once() -> None:
-    single = attributed(results(*SIMPLEX, [65536]), "x86_64", "x32")
-    (shared,) = [said for said in why_not(single) if "two sizes" in said]
-    assert shared.startswith("instructions, caches: ")
+def test_attributions_as_sentences_and_as_a_table() -> None:
+    """Each part says which way it goes, with the digits that are known; a reason that two share is said once."""
+    sizes = [1024, 16384, 65536, 262144]
+    runs = {
+        "as many instructions": attributed(results(*CHASE, sizes), "x86_64", "x32"),
+        "one size": attributed(results(*SIMPLEX, [65536]), "x86_64", "x32"),
+        "no price of a fault": attributed(results(*SIMPLEX, sizes[:3], priced=False), "x86_64", "x32")[:1],
+        "foretold": attributed(foretold(sizes), "x86_64", "x32"),
+        "parts that gain and lose": (of_parts(-267.4, 3841.0, 0.001), of_parts(267.4, -3841.0, 300.0)),
+        "parts that are not known": (of_parts(None, None, -3168.0),),
+    }
+    blocks: list[Block] = []
+    for title, told in runs.items():
+        blocks += [heading(title), attribution_table(told), *map(attribution_in_words, told), *why_not(told)]
+    approve("attribution", of_blocks(blocks))
 
 
 def test_the_largest_differences_are_a_stacked_bar() -> None:

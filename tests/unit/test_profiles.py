@@ -11,13 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.rendered import of_blocks
+from support.snapshots import approve
 from support.waiting import LONG_S
 from tollmeter.catalog import Executable
 from tollmeter.library import profiling
 from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
-from tollmeter.report.profiles import beside_table, profile_table, profile_verdict, side_by_side, source_of
+from tollmeter.report.blocks import Block, heading
+from tollmeter.report.profiles import profile_table, side_by_side, source_of
 from tollmeter.store.request import KEPT, store_records, stored_records
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import ObservedVisit, ProfileRequest, profiled
@@ -73,78 +76,33 @@ def profile(shares: dict[str, int], ns: float = 100.0, source: str = "perf cpu-c
     )  # fmt: skip
 
 
-def test_a_table_has_shares_of_all_and_what_was_inlined_below() -> None:
-    cells = [line.cells for line in profile_table(profile({"copy": 750, "sum": 249, "rare": 1})).rows]
-    assert cells[0] == ("copy", "750", "75.0")
-    assert cells[1][0].endswith("inner, inlined") and cells[1][2] == "37.5"
-    assert [line[0] for line in cells if not line[0].startswith(" ")] == ["copy", "sum"]
+def within(of: Profile, share: float | None) -> Profile:
+    shares = tuple(msgspec.structs.replace(one, within=share) for one in of.shares)
+    return msgspec.structs.replace(of, shares=shares)
 
 
-def test_side_by_side_says_by_how_many_points_a_share_changed() -> None:
-    left, right = profile({"copy": 50, "sum": 50}), profile({"copy": 30, "sum": 60, "align": 10}, ns=80.0)
-    cells = {line.cells[0]: line.cells for line in beside_table(left, right, ("a", "b")).rows}
-    assert cells["copy"] == ("copy", "50", "50.0", "30", "30.0", "−20.0")
-    assert cells["align"] == ("align", "–", "–", "10", "10.0", "+10.0")
-    said = profile_verdict(left, right)
-    assert "copy 50 → 30 %" in said and "align 0 → 10 %" in said and "1.25 × the throughput" in said
+HALF, OTHER = profile({"copy": 50, "sum": 50}), profile({"copy": 30, "sum": 60, "align": 10}, ns=80.0)
+LESS, COUNTED = profile({"copy": 44, "sum": 56}), profile({"copy": 50}, source="instructions")
+FIRST, SECOND = profile({"copy": 70, "sum": 30}), profile({"copy": 50, "sum": 50})
+SLOWER = profile({"copy": 30}, ns=100.0, source="SIGPROF")
+PAIRS: dict[str, tuple[Profile, Profile, float | None]] = {
+    "by how many points a share changed": (HALF, OTHER, None),
+    **{f"no more digits than are known within {share}": (within(FIRST, share), within(SECOND, share), None)
+       for share in (None, 0.0, 0.4, 1.6, 3.4)},
+    "a change beyond its error": (within(HALF, 2.0), within(LESS, 2.0), None),
+    "a change within its error is not reported": (within(HALF, 5.0), within(LESS, 5.0), None),
+    "two that are alike": (HALF, HALF, None),
+    "two counts that are alike": (COUNTED, COUNTED, None),
+    "other counts": (COUNTED, profile({"copy": 30}, ns=80.0, source="instructions"), None),
+    "a gain of rows, of which there are many, and not of one visit": (profile({"copy": 50}, ns=80.0), SLOWER, 1.25),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("within", "part", "change"),
-    [
-        (None, "70.0", "−20.0"),
-        (0.0, "70.00", "−20.0"),
-        (0.4, "70.0", "−20.0"),
-        (1.6, "70", "−20"),
-        (3.4, "70 ±3", "−20"),
-    ],
-)
-def test_no_share_has_more_digits_than_are_known(within: float | None, part: str, change: str) -> None:
-    left, right = (
-        msgspec.structs.replace(
-            one, shares=tuple(msgspec.structs.replace(share, within=within) for share in one.shares)
-        )
-        for one in (profile({"copy": 70, "sum": 30}), profile({"copy": 50, "sum": 50}))
-    )
-    cells = beside_table(left, right, ("a", "b")).rows[0].cells
-    assert (cells[2], cells[5]) == (part, change)
-    assert ("±3.4 points" in str(side_by_side(left, right)[-2])) == (within == 3.4)
-
-
-def test_a_change_of_share_within_its_error_is_not_reported() -> None:
-    def of(copy: int, within: float) -> Profile:
-        made = profile({"copy": copy, "sum": 100 - copy})
-        shares = tuple(msgspec.structs.replace(one, within=within) for one in made.shares)
-        return msgspec.structs.replace(made, shares=shares)
-
-    assert "copy 50 → 44 %" in profile_verdict(of(50, 2.0), of(44, 2.0))
-    assert "no share changed" in profile_verdict(of(50, 5.0), of(44, 5.0))
-
-
-def test_two_that_are_alike_are_said_to_be() -> None:
-    one = profile({"copy": 50, "sum": 50})
-    assert "no share changed" in profile_verdict(one, one) and "as much time" in profile_verdict(one, one)
-    counted = profile({"copy": 50}, source="instructions")
-    assert "as much instructions" in profile_verdict(counted, counted)
-
-
-def test_functions_of_one_share_are_in_the_order_of_the_profiles() -> None:
-    """A set of names has another order in each process."""
-    left, right = profile(dict.fromkeys("dbfac", 20)), profile(dict.fromkeys("gdbfa", 20))
-    assert [line.cells[0] for line in beside_table(left, right, ("a", "b")).rows] == [*"dbfacg"]
-
-
-def test_instructions_are_counted_and_no_throughput_is_made_of_them() -> None:
-    said = profile_verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
-    assert "0.500 × the instructions" in said and "throughput" not in said
-
-
-def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_made() -> None:
-    """A profile is one visit; rows are many. One answer with two figures for one thing contradicted itself."""
-    left, right = profile({"copy": 50}, ns=80.0), profile({"copy": 30}, ns=100.0, source="SIGPROF")
-    said, *sources = (block for block in side_by_side(left, right, ("a", "b"), gain=1.25) if isinstance(block, str))
-    assert "1.25 × the throughput" in said and "0.800 × the time" in said
-    assert sources == ["a: 50 samples by perf cpu-clock.", "b: 30 samples by SIGPROF."]
+def test_profiles_alone_and_side_by_side() -> None:
+    blocks: list[Block] = [heading("alone"), profile_table(profile({"copy": 750, "sum": 249, "rare": 1}))]
+    for title, (left, right, gain) in PAIRS.items():
+        blocks += [heading(title), *side_by_side(left, right, ("a", "b"), gain=gain)]
+    approve("profiles", of_blocks(blocks))
 
 
 # ---- taking one -----------------------------------------------------------------------------------------------------

@@ -15,11 +15,14 @@ import pytest
 
 from support.builders import metric, probe, row
 from support.example_runs import small
+from support.rendered import of_blocks
+from support.snapshots import approve
 from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED
 from tollmeter.judgement.swept import SweptRun, best, drift, effects, not_resolved_from
 from tollmeter.library.sweeping import Knob, new_sweep, order_of
 from tollmeter.model import Index, Row, StateName
+from tollmeter.report.blocks import Block, heading
 from tollmeter.report.swept import SweptValues, answer, as_json, blocks, swept_values
 from tollmeter.report.swept_page import render
 from tollmeter.store.sweeps import SweepStep
@@ -170,25 +173,23 @@ def of_sweep(runs: Sequence[SweptRun]) -> SweptValues:
     return swept_values(msgspec.structs.replace(sweep, steps=tuple(step for step, _ in steps)), steps)
 
 
-def test_the_answer_names_the_best_value_and_the_json_has_every_number() -> None:
+def test_what_is_printed_of_a_sweep() -> None:
     runs = sweep(of_optimum, 2)
     lost = next(place for place, run in enumerate(runs) if run.value == "16")
-    runs[lost] = runs[lost]._replace(made=None)
-    swept = of_sweep(runs)
-    assert "the best value that verified is 4" in answer(swept)
-    assert any("16: not set" in block for block in blocks(swept) if isinstance(block, str))
-    read = msgspec.json.decode(as_json(swept, restored=True))
-    assert (read["best"], read["first"], read["restored"]) == ("4", "1", True)
-    by_value = {value["value"]: value for value in read["values"]}
-    assert [*by_value] == [*VALUES] and [value for value in VALUES if not by_value[value]["verified"]] == ["16"]
-    assert by_value["4"]["low"] <= by_value["4"]["cost"] <= by_value["4"]["high"] < 1
-    assert by_value["4"]["rows"][0]["verdict"] == "faster" and not by_value["16"]["rows"]
-
-
-def test_a_sweep_of_which_nothing_was_measured_says_so() -> None:
-    swept = of_sweep([SweptRun("1", None), SweptRun("2", None)])
-    assert "no value can be compared with 1" in answer(swept)
-    assert len(list(blocks(swept))) > 3 and msgspec.json.decode(as_json(swept, restored=False))["best"] is None
+    swept = {
+        "the best is 4, and 16 was not set": of_sweep(
+            [*runs[:lost], runs[lost]._replace(made=None), *runs[lost + 1 :]]
+        ),
+        "nothing was measured": of_sweep([SweptRun("1", None), SweptRun("2", None)]),
+    }
+    made: list[Block] = []
+    for title, one in swept.items():
+        read = msgspec.json.decode(as_json(one, restored=True))
+        numbers = {
+            value["value"]: (value["verified"], value["cost"] and round(value["cost"], 3)) for value in read["values"]
+        }
+        made += [heading(title), answer(one), *blocks(one), f"{read['best']} {read['restored']} {numbers}"]
+    approve("sweep", of_blocks(made))
 
 
 def test_the_page_draws_the_numbers_over_the_values() -> None:
