@@ -5,7 +5,6 @@ row means does not depend on how often the sibling was busy."""
 from __future__ import annotations
 
 from math import log
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,8 +15,6 @@ from support.recordings import copied
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.numbers.readings import is_time
-
-RECORDED = Path(__file__).resolve().parents[1] / "recordings/busy"
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,6 @@ from tollmeter.report.strips import SCALE, interval
 from tollmeter.toolchain.build import probe_names
 from tollmeter.toolchain.probe_source import read_source
 
-RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 PROBES = places.ROOT / "probes"
 
 

@@ -66,7 +66,6 @@ def finding(name: str) -> Finding:
     )
 
 
-RECORDINGS = Path(__file__).parents[1] / "recordings"
 SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.cache_disagrees")
 PROBLEM = msgspec.structs.replace(SHARED, severity="warning")
 

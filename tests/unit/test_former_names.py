@@ -12,8 +12,6 @@ from support.recordings import copied
 from tollmeter.model import Failure, Point, RowOf, Select
 from tollmeter.model.former_names import present_row_names
 
-RECORDED = Path(__file__).resolve().parents[1] / "recordings/repeated/01"
-
 
 @pytest.mark.parametrize(
     ("former", "present"),

@@ -16,8 +16,6 @@ from tollmeter.store import kept_visits
 from tollmeter.store.export import written
 from tollmeter.store.journal import read
 
-RECORDED = Path(__file__).resolve().parents[1] / "recordings"
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

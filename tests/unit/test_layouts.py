@@ -19,8 +19,6 @@ from tollmeter.plan import Costs, visit_order
 from tollmeter.plan.effort import USUAL
 from tollmeter.protocol import refused
 
-ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
-
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
