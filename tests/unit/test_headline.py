@@ -38,6 +38,9 @@ RUNS = {
     "beside a system call": example_runs.with_index(ONE, tolls=CALL),
     "a system call alone": example_runs.with_rows(example_runs.with_index(ONE, tolls=CALL), CALLS),
     "as many probes as a headline has": of(*UNKNOWN[:FEW_PROBES]),
+    "one probe in two places": example_runs.with_rows(
+        ONE, [msgspec.structs.replace(row, target=target) for row in ONE.index.rows for target in ("local", "ssh:box")]
+    ),
     "more probes": of(*UNKNOWN[: FEW_PROBES + 1]),
     "a study without rows of its own": msgspec.structs.replace(ONE, suite=study_run.study().suite),
     "two points that were compared": example_runs.with_index(ONE, opposed=(PAIR,)),
