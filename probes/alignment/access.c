@@ -308,7 +308,7 @@ static const struct toll_parameter parameters[] = {
      .summary = "bytes past the line's beginning, or of the access past the boundary that it straddles",
      .values = offsets,
      .typical = "1"},
-    {.name = "where", .kind = TOLL_CHOICE, .summary = "what the access straddles", .choices = places},
+    {.name = "where", .kind = TOLL_CHOICE, .summary = "boundary that the access straddles", .choices = places},
     {.name = "op",
      .kind = TOLL_CHOICE,
      .summary =

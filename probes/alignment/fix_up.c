@@ -160,7 +160,7 @@ static const uint64_t widths[] = {4, 8, TOLL_END};
 static const uint64_t offsets[] = {1, 2, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "width", .kind = TOLL_SIZE, .summary = "bytes of the load", .values = widths},
-    {.name = "offset", .kind = TOLL_COUNT, .summary = "bytes past an aligned address", .values = offsets},
+    {.name = "offset", .kind = TOLL_COUNT, .summary = "bytes from an aligned address to the load's", .values = offsets},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "fix_up",
                                               .unit = "ns",

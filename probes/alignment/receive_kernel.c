@@ -114,20 +114,21 @@ static const char *const settings[] = {"usual", "small_rmem", "large_rmem", "no_
 static const struct toll_parameter parameters[] = {
     {.name = "setting",
      .kind = TOLL_CHOICE,
-     .summary =
-         "what is not as the kernel has it, on both ends: tcp_rmem of 8 KiB or 16 MiB, offloads, length of frames",
+     .summary = "setting that differs from the kernel's default on both ends: tcp_rmem of 8 KiB or 16 MiB, offloads, "
+                "length of frames",
      .choices = settings,
      .typical = "usual"},
     {0}};
-static const struct toll_metric metrics[] = {{.name = "throughput",
-                                              .unit = "bit/s",
-                                              .better = TOLL_MORE,
-                                              .summary = "payload received, by one CPU that sends it too"},
-                                             {.name = "turn",
-                                              .unit = "ns",
-                                              .summary = "46,720 bytes sent and received",
-                                              .toll = "46,720 bytes by TCP, {setting}"},
-                                             {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "throughput",
+     .unit = "bit/s",
+     .better = TOLL_MORE,
+     .summary = "bytes of payload received a second by one CPU, which sends them too"},
+    {.name = "turn",
+     .unit = "ns",
+     .summary = "46,720 bytes sent and received",
+     .toll = "46,720 bytes by TCP, {setting}"},
+    {0}};
 
 const struct toll_probe toll_probe = {
     .question = "How fast is the kernel's own TCP between two namespaces, and what do its settings do to that?",

@@ -97,7 +97,7 @@ static const struct toll_metric metrics[] = {
     {.name = "random", .unit = "ns", .summary = "an iteration with two random branches, one of them mispredicted"},
     {.name = "alternating",
      .unit = "ns",
-     .summary = "the same with two branches that are predicted",
+     .summary = "an iteration with two branches that are both predicted",
      .source = TOLL_CONTROL},
     {0}};
 

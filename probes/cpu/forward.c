@@ -116,7 +116,7 @@ static const char *const loads[] = {"same", "narrow", "inside", "wide",  "partia
                                     "line", "page",   "alias",  "apart", NULL};
 static const struct toll_parameter parameters[] = {{.name = "load",
                                                     .kind = TOLL_CHOICE,
-                                                    .summary = "what is loaded of what was stored",
+                                                    .summary = "part of the stored word that is loaded",
                                                     .choices = loads,
                                                     .typical = "same"},
                                                    {0}};

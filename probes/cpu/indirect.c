@@ -89,7 +89,7 @@ static const struct toll_parameter parameters[] = {
      .summary = "functions that the call leads to",
      .values = numbers_of_targets,
      .typical = "16"},
-    {.name = "order", .kind = TOLL_CHOICE, .summary = "of the calls", .choices = orders, .typical = "random"},
+    {.name = "order", .kind = TOLL_CHOICE, .summary = "order of the calls", .choices = orders, .typical = "random"},
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "call",

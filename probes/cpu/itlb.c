@@ -52,7 +52,7 @@ static const struct toll_metric metrics[] = {
     {.name = "packed", .unit = "cycle", .summary = "one jump, all of them in few pages", .source = TOLL_CONTROL},
     {.name = "translation",
      .unit = "cycle",
-     .summary = "what a jump to another page costs above one in few pages",
+     .summary = "cost of a jump to another page over that of a jump in few pages",
      .means = "translation-of-code",
      .source = TOLL_DIFFERENCE},
     {0}};

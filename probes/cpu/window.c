@@ -106,7 +106,7 @@ static const struct toll_parameter parameters[] = {
      .per_octave = 32,
      .typical = "64",
      .refine = true},
-    {.name = "filler", .kind = TOLL_CHOICE, .summary = "which instruction", .choices = fillers_},
+    {.name = "filler", .kind = TOLL_CHOICE, .summary = "kind of instruction between the loads", .choices = fillers_},
     {.name = "size",
      .kind = TOLL_SIZE,
      .summary = "bytes that both loads together go through",
@@ -118,7 +118,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {{.name = "pair",
                                               .unit = "ns",
-                                              .summary = "two loads with so many instructions between them",
+                                              .summary = "two loads with a number of instructions between them",
                                               .means = "cost-of-fillers"},
                                              {0}};
 

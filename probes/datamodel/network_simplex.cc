@@ -172,7 +172,7 @@ const struct toll_metric metrics[] = {{.name = "solve",
                                       {.name = "objective",
                                        .unit = "count",
                                        .better = TOLL_NEITHER,
-                                       .summary = "what that flow costs",
+                                       .summary = "cost of the cheapest flow",
                                        .source = TOLL_GAUGE},
                                       HEAP_METRICS,
                                       {}};

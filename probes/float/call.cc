@@ -66,16 +66,19 @@ enum toll_status check(struct toll_run *r) {
 }
 
 const char *const precisions[] = {"float", "double", NULL};
-const struct toll_parameter parameters[] = {
-    {.name = "precision", .kind = TOLL_CHOICE, .summary = "of the numbers", .choices = precisions, .typical = "double"},
-    {}};
+const struct toll_parameter parameters[] = {{.name = "precision",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "precision of the numbers",
+                                             .choices = precisions,
+                                             .typical = "double"},
+                                            {}};
 const struct toll_metric metrics[] = {{.name = "call",
                                        .unit = "ns",
                                        .summary = "two numbers handed to a function that returns their sum",
                                        .toll = "pass two numbers to a function, {precision}"},
                                       {.name = "extra",
                                        .unit = "ns",
-                                       .summary = "what that takes longer than the addition in line",
+                                       .summary = "time of the call less that of the addition in line",
                                        .source = TOLL_DIFFERENCE},
                                       {}};
 

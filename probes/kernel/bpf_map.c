@@ -169,7 +169,7 @@ static const char *const ops[] = {"lookup", "update", NULL};
 static const char *const from[] = {"program", "call", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "map", .kind = TOLL_CHOICE, .summary = "the kind of map, of 1024 values of 8 bytes", .choices = maps_of},
-    {.name = "op", .kind = TOLL_CHOICE, .summary = "what is done with a value", .choices = ops},
+    {.name = "op", .kind = TOLL_CHOICE, .summary = "operation on a value", .choices = ops},
     {.name = "from",
      .kind = TOLL_CHOICE,
      .summary = "by a BPF program, or by a system call of an ordinary one",

@@ -84,14 +84,14 @@ static const struct toll_parameter parameters[] = {
      .choices = tests},
     {.name = "address",
      .kind = TOLL_CHOICE,
-     .summary = "of the fault: read from the coprocessor at each use, or once and kept in memory",
+     .summary = "source of the fault's address: the coprocessor at each use, or memory after one read",
      .choices = addresses,
      .typical = "memory"},
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "round_trip",
      .unit = "ns",
-     .summary = "there and back, the loop's own two instructions with it",
+     .summary = "one round trip, with the loop's own two instructions",
      .means = "own-vector",
      .toll = "custom vectors, {test}"},
     {.name = "loops", .unit = "op/s", .better = TOLL_MORE, .summary = "round trips a second, as the study gives them"},

@@ -142,8 +142,8 @@ static const char *const acts[] = {"create", "delete", "fsync", NULL};
 static const char *const media[] = {"disk", "memory", NULL};
 static const uint64_t sizes[] = {0, 1024, 4096, 10240, TOLL_END};
 static const struct toll_parameter parameters[] = {
-    {.name = "act", .kind = TOLL_CHOICE, .summary = "what is done to a file", .choices = acts},
-    {.name = "size", .kind = TOLL_SIZE, .summary = "its size", .values = sizes, .typical = "4096"},
+    {.name = "act", .kind = TOLL_CHOICE, .summary = "operation on a file", .choices = acts},
+    {.name = "size", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes, .typical = "4096"},
     {.name = "medium",
      .kind = TOLL_CHOICE,
      .summary = "what the file lies on: the run's folder or that of --folder, or /dev/shm",

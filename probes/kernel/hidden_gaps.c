@@ -120,15 +120,15 @@ static void finish(struct toll_run *r) {
 static const struct toll_metric metrics[] = {
     {.name = "hidden",
      .unit = "ratio",
-     .summary = "of the loop's time that gaps without an interrupt took",
+     .summary = "share of the loop's time in gaps without an interrupt",
      .source = TOLL_GAUGE,
      .means = "hidden-share"},
     {.name = "hidden_longest",
      .unit = "ns",
-     .summary = "the longest of them",
+     .summary = "the longest gap without an interrupt",
      .source = TOLL_GAUGE,
      .means = "hidden-longest"},
-    {.name = "hidden_each", .unit = "op/s", .summary = "how many a second", .source = TOLL_GAUGE},
+    {.name = "hidden_each", .unit = "op/s", .summary = "gaps without an interrupt per second", .source = TOLL_GAUGE},
     {.name = "look", .unit = "ns", .summary = "one look at the clock"},
     {0}};
 

@@ -89,13 +89,13 @@ static const struct toll_parameter parameters[] = {
     {.name = "jobs", .kind = TOLL_COUNT, .summary = "programs at once", .values = counts, .typical = "4"},
     {.name = "turns",
      .kind = TOLL_COUNT,
-     .summary = "turns of a loop that each of them does",
+     .summary = "iterations of a loop in each program",
      .values = lengths,
      .typical = "0"},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "all",
                                               .unit = "ns",
-                                              .summary = "all of them, from the first start to the last end",
+                                              .summary = "all programs, from the first start to the last end",
                                               .toll = "start 4 programs and wait for them"},
                                              {0}};
 

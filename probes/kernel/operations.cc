@@ -248,7 +248,7 @@ const char *const ops[] = {"bit", "add", "multiply", "divide", "remainder", "bog
 const char *const modes[] = {"latency", "throughput", nullptr};
 const struct toll_parameter parameters[] = {
     {.name = "type", .kind = TOLL_CHOICE, .summary = "type of the numbers", .choices = types},
-    {.name = "op", .kind = TOLL_CHOICE, .summary = "what is done to them", .choices = ops},
+    {.name = "op", .kind = TOLL_CHOICE, .summary = "operation on the numbers", .choices = ops},
     {.name = "mode",
      .kind = TOLL_CHOICE,
      .summary = "each waits for the one before, or many go side by side",

@@ -133,7 +133,7 @@ static enum toll_status check(struct toll_run *r) {
 static const char *const acts[] = {"unmap", "protect", "copy", NULL};
 static const uint64_t sizes[] = {65536, 1 << 20, TOLL_END};
 static const struct toll_parameter parameters[] = {
-    {.name = "act", .kind = TOLL_CHOICE, .summary = "how rights are taken away", .choices = acts},
+    {.name = "act", .kind = TOLL_CHOICE, .summary = "call that takes the rights away", .choices = acts},
     {.name = "size", .kind = TOLL_SIZE, .summary = "size of the map", .values = sizes, .typical = "65536"},
     {.name = "threads",
      .kind = TOLL_COUNT,

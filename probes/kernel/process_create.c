@@ -156,13 +156,13 @@ static const struct toll_parameter parameters[] = {
      .typical = "0"},
     {.name = "placement",
      .kind = TOLL_CHOICE,
-     .summary = "where the new one may run: on its creator's CPU, or on any of the visit's",
+     .summary = "where the new process may run: on its creator's CPU, or on any of the visit's",
      .choices = placements,
      .typical = "one_cpu"},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "life",
                                               .unit = "ns",
-                                              .summary = "creation, end and the news of it",
+                                              .summary = "creation and end of a process, and the wait for it",
                                               .toll = "create and end by {how}, {placement}"},
                                              {0}};
 

@@ -115,7 +115,7 @@ static const uint64_t footprints[] = {1 << 20, 16 << 20, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "pages",
      .kind = TOLL_CHOICE,
-     .summary = "whose pages: touched by the process itself, or had from its parent by fork",
+     .summary = "origin of the pages: touched by the process itself, or inherited by fork",
      .choices = owners},
     {.name = "footprint",
      .kind = TOLL_SIZE,
@@ -125,7 +125,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {{.name = "end",
                                               .unit = "ns",
-                                              .summary = "what its memory adds to the end of a process",
+                                              .summary = "time that the memory of a process adds to its end",
                                               .source = TOLL_DIFFERENCE,
                                               .toll = "end a process of 1 MiB, {pages}"},
                                              {0}};

@@ -369,7 +369,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "of", .kind = TOLL_CHOICE, .summary = "what each worker does", .choices = names},
     {.name = "workers",
      .kind = TOLL_COUNT,
-     .summary = "how many do it at once, each on a CPU of its own",
+     .summary = "workers at once, each on a CPU of its own",
      .from = 1,
      .to = 1,
      .to_scale = TOLL_TIMES_CPUS,

@@ -169,8 +169,8 @@ static const struct toll_parameter parameters[] = {
   { .name = part, .unit = "ns", .summary = text, .source = TOLL_GAUGE, .means = "trap-part" }
 static const struct toll_metric metrics[] = {
     {.name = "round_trip", .unit = "ns", .summary = "a trap to a handler in the program and back"},
-    PART("entry", "until the kernel owes a signal"),
-    PART("delivery", "from there to the handler"),
+    PART("entry", "from the trap until the signal is pending"),
+    PART("delivery", "from the pending signal to the handler"),
     PART("return", "from the handler to the instruction after the trap"),
     {0}};
 

@@ -91,7 +91,7 @@ static const struct toll_metric metrics[] = {
     {.name = "distant",
      .unit = "B/s",
      .better = TOLL_MORE,
-     .summary = "the same with the target half of 4 KiB away",
+     .summary = "bytes copied a second, with the target half of 4 KiB away",
      .source = TOLL_CONTROL},
     {0}};
 

@@ -42,7 +42,7 @@ static const struct toll_parameter parameters[] = {{.name = "distance",
                                                    {0}};
 static const struct toll_metric metrics[] = {{.name = "second_access",
                                               .unit = "ns",
-                                              .summary = "a miss that many bytes from the miss before it",
+                                              .summary = "a miss at the given distance from the miss before it",
                                               .source = TOLL_DIFFERENCE},
                                              {.name = "first_access",
                                               .unit = "ns",

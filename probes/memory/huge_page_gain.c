@@ -52,7 +52,7 @@ static const struct toll_metric metrics[] = {
     {.name = "gain",
      .unit = "ns",
      .better = TOLL_NEITHER,
-     .summary = "what small pages add to one load",
+     .summary = "time that small pages add to one load",
      .source = TOLL_DIFFERENCE,
      .means = "gain-of-huge-pages"},
     {.name = "small", .unit = "ns", .summary = "one load on small pages"},

@@ -96,7 +96,7 @@ static void work(const struct toll_run *r, struct toll_work *work) {
 
 static const char *const routines[] = {"memcpy", "memmove", "memset", "strlen", NULL};
 static const struct toll_parameter parameters[] = {
-    {.name = "routine", .kind = TOLL_CHOICE, .summary = "which of them", .choices = routines},
+    {.name = "routine", .kind = TOLL_CHOICE, .summary = "function of the C library", .choices = routines},
     {.name = "bytes",
      .kind = TOLL_SIZE,
      .summary = "bytes of one block",

@@ -40,7 +40,7 @@ static const struct toll_parameter parameters[] = {{.name = "distance",
                                                    {0}};
 static const struct toll_metric metrics[] = {{.name = "second_access",
                                               .unit = "ns",
-                                              .summary = "an access that many bytes from one that missed",
+                                              .summary = "an access at the given distance from one that missed",
                                               .source = TOLL_DIFFERENCE,
                                               .means = "line-pair-of-distance"},
                                              {.name = "first_access",

@@ -137,7 +137,7 @@ static const struct toll_parameter parameters[] = {{.name = "reach",
                                                    {0}};
 static const struct toll_metric metrics[] = {{.name = "walk",
                                               .unit = "ns",
-                                              .summary = "what translation adds to one load",
+                                              .summary = "time that translation adds to one load",
                                               .source = TOLL_DIFFERENCE,
                                               .toll = "page walk of a distant load"},
                                              {0}};

@@ -113,7 +113,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {{.name = "load",
                                               .unit = "ns",
-                                              .summary = "one load, with so many independent walks side by side",
+                                              .summary = "one load, while independent walks run side by side",
                                               .means = "load-of-chains"},
                                              HUGE_SHARE_METRIC,
                                              {0}};

@@ -107,7 +107,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {
     {.name = "translation",
      .unit = "ns",
-     .summary = "what one line a page costs above lines in few pages",
+     .summary = "cost of a load in another page over that of one in few pages",
      .source = TOLL_DIFFERENCE,
      .means = "translation-of-pages"},
     {.name = "load", .unit = "ns", .summary = "one load, each in another page"},

@@ -246,12 +246,12 @@ static const char *const accesses[] = {"load", "store", NULL};
 static const char *const homes[] = {"timed", "partner", NULL};
 static const struct toll_parameter parameters[] = {{.name = "state",
                                                     .kind = TOLL_CHOICE,
-                                                    .summary = "what the partner made of the line",
+                                                    .summary = "state in which the partner left the line",
                                                     .choices = state_names,
                                                     .typical = "modified"},
                                                    {.name = "access",
                                                     .kind = TOLL_CHOICE,
-                                                    .summary = "what the timed CPU does with it",
+                                                    .summary = "access of the timed CPU to the line",
                                                     .choices = accesses,
                                                     .typical = "load"},
                                                    {.name = "home",
@@ -262,7 +262,7 @@ static const struct toll_parameter parameters[] = {{.name = "state",
                                                    {0}};
 static const struct toll_metric metrics[] = {{.name = "access",
                                               .unit = "ns",
-                                              .summary = "one access to a line in that state",
+                                              .summary = "one access to a line in the given state",
                                               .means = "transfer-of-state",
                                               .toll = "{access} of a line {state} in another CPU's cache"},
                                              {0}};

@@ -185,7 +185,7 @@ static const struct toll_metric metrics[] = {
     {.name = "test", .unit = "ns", .summary = "one access of the test", .means = "write-policy"},
     {.name = "baseline",
      .unit = "ns",
-     .summary = "one access of the same without the policy's trace",
+     .summary = "one access of the control, which shows no effect of the policy",
      .source = TOLL_CONTROL,
      .means = "write-policy-baseline"},
     {0}};

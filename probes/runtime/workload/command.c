@@ -173,11 +173,11 @@ static const struct toll_metric metrics[] = {
     GAUGE("resident_peak", "B", "resident-peak", "the most of it that was ever resident"),
     GAUGE("resident", "B", "account", "resident when it ends"),
     GAUGE("proportional", "B", "account", "resident when it ends, pages that are shared counted in parts"),
-    GAUGE("page_tables", "B", "account", "page tables that lead to it"),
+    GAUGE("page_tables", "B", "account", "page tables of the process"),
     GAUGE("heap", "B", "account", "taken from the system by the heap's end (brk)"),
     GAUGE("mapped", "B", "account", "taken from the system by maps without a file"),
     GAUGE("minor_faults", "fault", "account", "page faults of the command"),
-    GAUGE("major_faults", "fault", "account", "those that waited for a disk"),
+    GAUGE("major_faults", "fault", "account", "page faults that waited for a disk"),
     GAUGE("faults_each", "fault", "faults-of-operation", "page faults of one run"),
     {0}};
 
