@@ -32,9 +32,9 @@ def test_each_abi_reads_the_width_that_the_cpus_own_abi_reads(abi: str, own_abi_
     in turns, until each has met an uncontended core."""
     widest = {abi: 0.0, own_abi_name: 0.0}
     for _ in range(20):
-        for name in widest:
+        for name, most in widest.items():
             seen = [sample.witness for sample in visit(name, "kernel.loop", samples=9).samples]
-            widest[name] = max(widest[name], median((one.width_hz or 0) / (one.control_hz or 1) for one in seen))
+            widest[name] = max(most, median((one.width_hz or 0) / (one.control_hz or 1) for one in seen))
         if widest[abi] > 0.9 * widest[own_abi_name]:
             return
     raise AssertionError(widest)

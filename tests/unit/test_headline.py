@@ -38,9 +38,10 @@ RUNS = {
     "beside a system call": example_runs.with_index(ONE, tolls=CALL),
     "a system call alone": example_runs.with_rows(example_runs.with_index(ONE, tolls=CALL), CALLS),
     "as many probes as a headline has": of(*UNKNOWN[:FEW_PROBES]),
-    "one probe in two places": example_runs.with_rows(
-        ONE, [msgspec.structs.replace(row, target=target) for row in ONE.index.rows for target in ("local", "ssh:box")]
-    ),
+    "one probe in two emulators": example_runs.with_rows(ONE, [
+        msgspec.structs.replace(row, target=target, clock="virtual") for row in ONE.index.rows
+        for target in ("guest:one", "guest:other")
+    ]),
     "more probes": of(*UNKNOWN[: FEW_PROBES + 1]),
     "a study without rows of its own": msgspec.structs.replace(ONE, suite=study_run.study().suite),
     "two points that were compared": example_runs.with_index(ONE, opposed=(PAIR,)),
@@ -49,7 +50,7 @@ RUNS = {
     "at half of the points": with_run(ONE, limited=1, points=2, precision=0.01),
     "at a third of the points": with_run(ONE, limited=1, points=3, precision=0.01),
     "no point": with_run(ONE, limited=0, points=0, precision=0.01),
-}
+}  # fmt: skip
 
 
 def test_what_a_run_begins_with() -> None:

@@ -10,8 +10,8 @@ from statistics import mean
 from typing import NamedTuple
 
 from tollmeter.files import read_regular
-from tollmeter.inference.curves import size_of
 from tollmeter.model import Failure, Index, printable
+from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
@@ -140,11 +140,11 @@ def _values(index: Index) -> _Values:
 def _size_bytes(index: Index, number: Number) -> int:
     if isinstance(number, RowMedian) and number.largest:
         row = number.row(index)
-        return size_of(row) if row else 0
+        return whole_number(row, "size") if row else 0
     if isinstance(number, RowMedian) and not number.parameters.keys().isdisjoint(("size", "message")):
         return int(number.parameters.get("size", number.parameters.get("message", 0)))
     probe = "memory.parallelism" if number is parallel else "memory.latency"
-    return max((size_of(row) for row in index.rows if row.probe == probe and row.median), default=0)
+    return max((whole_number(row, "size") for row in index.rows if row.probe == probe and row.median), default=0)
 
 
 def _table(lines: _Values) -> Iterator[str]:

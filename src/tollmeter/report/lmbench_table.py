@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import NamedTuple
 
-from tollmeter.inference.curves import size_of
 from tollmeter.inference.hierarchy import beyond_bytes
 from tollmeter.model import Index, Level, Row, Value
 from tollmeter.model.base import InferenceKind, StateName
+from tollmeter.numbers.meanings import whole_number
 
 Number = Callable[[Index], float | None]
 _STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
@@ -76,10 +76,12 @@ class RowMedian:
             row
             for row in index.rows
             if row.probe == self.probe and row.metric == self.metric and row.median and row.clock == "hardware"
-            and self.parameters.items() <= row.parameters.items() and size_of(row) >= least_bytes
+            and self.parameters.items() <= row.parameters.items() and whole_number(row, "size") >= least_bytes
         ]  # fmt: skip
         own = index.machine.architecture
-        return max(rows, key=lambda row: (size_of(row) if self.largest else 0, row.abi == own), default=None)
+        return max(
+            rows, key=lambda row: (whole_number(row, "size") if self.largest else 0, row.abi == own), default=None
+        )
 
 
 @dataclass(frozen=True, eq=False)
