@@ -176,14 +176,17 @@ def test_every_meaning_that_a_probe_gives_is_in_the_table() -> None:
 
 
 def test_every_finding_and_every_chart_has_a_test() -> None:
-    tests = "".join(map(text, under("tests/", ".py")))
+    """By its name in a test's code, or at the beginning of a line of an approved text."""
+    tests = "".join(map(text, (*under("tests/", ".py"), *under("tests/snapshots/charts", ".txt"))))
     for folder, pattern in (("findings", r'@rule\(\s*"([^"]+)"'), ("report/charts", r'Subject\(\s*"([^"]+)"')):
         names = [name for path in under(f"src/tollmeter/{folder}/", ".py") for name in re.findall(pattern, text(path))]
         assert len(names) > 20
         hold(
             f"{name} of {folder} has no test"
             for name in names
-            if not re.search(rf'[".]{re.escape(name.rpartition(".")[2])}"', tests)
+            if not re.search(
+                rf'[".]{(last := re.escape(name.rpartition(".")[2]))}"|^\+?{last} \(general\): ', tests, re.MULTILINE
+            )
         )
 
 
