@@ -181,5 +181,5 @@ def install_line(packages: Iterable[str]) -> str:
     known = dict.fromkeys(word for name in names.values() for word in name.split())
     unknown = [package for package, name in names.items() if not name]
     line = [f"`{_LINES[manager]} {' '.join(known)}`"] if known else []
-    line += [f"and what Debian calls {' '.join(unknown)}, if it is to be had here"] if unknown else []
+    line += [f"and what Debian calls {' '.join(unknown)}, if it is available here"] if unknown else []
     return "; ".join(line)

@@ -261,7 +261,7 @@ def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
 
     What breaks a rule of docs/measuring.md has no numbers."""
     if broken := results.index.run.contradictions:
-        words = f"the journal contradicts itself in {len(broken)} ways, and what does so has no numbers"
+        words = f"the journal contradicts itself in {len(broken)} ways, and the visits concerned have no numbers"
         yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_NAMED]])
 
 

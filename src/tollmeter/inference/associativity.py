@@ -96,7 +96,7 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
         stride = max(unsettled)
         why = (
             f"{unsettled[stride].fits} lines {stride} bytes apart fit {level.level}, but no two distances and its "
-            "capacity agree on a number of ways: its sets are chosen by bits that are not the program's"
+            "capacity agree on a number of ways: its sets are chosen by address bits that the program does not control"
         )
     return InferredNumber(why=why)
 
@@ -105,7 +105,7 @@ def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Map
     if not any(by_pages.values()):
         return "no cycle of lines a power of two apart was timed"
     if place and not by_pages["huge"]:
-        return "on small pages the sets of a cache beyond the first are not the program's to choose"
+        return "on small pages a program cannot choose the sets of a cache beyond the first"
     before = f"{levels[place - 1].level} holds as many lines of one set, or more" if place else "it holds all of them"
     return f"no number of lines was answered by {levels[place].level} alone: {before}"
 

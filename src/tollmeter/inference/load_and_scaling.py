@@ -98,7 +98,7 @@ def _saturation(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
     at = _crossing(traffic, latency, limit)
     if at is None:
         most = max(latency) / latency[0]
-        return InferredNumber(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
+        return InferredNumber(why=f"the traffic of this run makes a load {most:.2f} times as long, and no longer")
     early = _crossing(traffic, [row.high or middle(row) for _, row in pairs], limit)
     late = _crossing(traffic, [row.low or middle(row) for _, row in pairs], limit)
     return InferredNumber(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))

@@ -129,7 +129,7 @@ def unanswered(
     if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:
         return f"{unreached} of {len(possible)} rows were not reached"
     if figures and not judged and not counted:
-        return f"none of the study's {len(figures)} figures could be held against what was measured"
+        return f"none of the study's {len(figures)} figures could be compared with a measured number"
     return ""
 
 

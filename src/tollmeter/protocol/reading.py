@@ -399,7 +399,7 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     """Returns the status. A fail outweighs a skip; either outweighs earlier measurements."""
     for fail in by_form[_Fail]:
         if fail.status == "ok":
-            raise Damaged("a failure that says it went well")
+            raise Damaged("a failure with the status of a success")
         return fail.status, fail.reason
     for skip in by_form[_Skip]:
         return "unsupported", skip.reason

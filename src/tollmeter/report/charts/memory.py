@@ -88,7 +88,7 @@ STRIDE = Subject("stride", "Latency over stride", "How much does the prefetcher 
                  ("latency-of-stride",))  # fmt: skip
 BANDWIDTH = Subject("bandwidth", "Bandwidth over size", "How many bytes can one core move in a second?", BANDWIDTHS)
 BANDWIDTH_BY_KERNEL = Subject("bandwidth-by-kernel", "Bandwidth by kernel",
-                              "What does the way the loop is written leave on the table?", BANDWIDTHS)  # fmt: skip
+                              "How much slower are other ways to write the loop?", BANDWIDTHS)  # fmt: skip
 BANDWIDTH_BY_ABI = Subject("bandwidth-by-abi", "Read bandwidth by ABI", "Does an ABI read memory more slowly?",
                            BANDWIDTHS[:1])  # fmt: skip
 PARALLELISM = Subject("parallelism", "Memory parallelism",

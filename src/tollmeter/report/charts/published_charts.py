@@ -72,7 +72,7 @@ def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Ro
         "x": place, "at": str(size(place)) if in_bytes else f"{place:,}", "series": name, "firm": firm,
         "y": round(ratio.value, 5), "lo": round(low, 5), "hi": round(high, 5),
         "value": str(quantity(ratio.value, "ratio", *((low, high) if firm and not itself else (None, None)))),
-        "interval": "it is held against this" if itself else f"{plain(low)} to {plain(high)}" if firm else "none",
+        "interval": "the reference of the curve" if itself else f"{plain(low)} to {plain(high)}" if firm else "none",
         "samples": f"{row.samples} in {row.visits} visits",
     }  # fmt: skip
 
@@ -343,7 +343,7 @@ def _sides_sentence(data: Sequence[Datum]) -> str:
         of_label = sorted((d for d in data if d["label"] == label), key=lambda d: _is_ours(str(d["series"])))
         if len({_is_ours(str(d["series"])) for d in of_label}) == 2:
             compared.append(f"{label}: " + ", ".join(f"{d['value']} ({d['series']})" for d in of_label))
-    both = f"{'; '.join(compared[:MOST_FIGURES])}." if compared else "Nothing that was published has its like here yet."
+    both = f"{'; '.join(compared[:MOST_FIGURES])}." if compared else "No published number has a counterpart here yet."
     return both + (f" {len(compared) - MOST_FIGURES} more below." if len(compared) > MOST_FIGURES else "")
 
 
