@@ -18,7 +18,8 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
 from tollmeter.report.blocks import Line
-from tollmeter.report.charts import Chart, charts, overlaid
+from tollmeter.report.charts import SIDES, Chart, charts, overlaid
+from tollmeter.report.compared import tolls_table
 from tollmeter.report.numbers import quantity
 
 LABELS = ("A · one", "B · two")
@@ -180,7 +181,7 @@ def test_rows_of_another_revision_are_named_and_in_no_chart_nor_ratio() -> None:
 
 
 def tolls(two: tuple[Results, Results]) -> dict[str, Line]:
-    table = overlay.tolls_table(two, whole=True)
+    table = tolls_table(two, SIDES, whole=True)
     return {str(line.cells[0]): line for line in table.rows} if table else {}
 
 

@@ -125,6 +125,7 @@ __all__ = [
     "Workload",
     "assignments",
     "cell_text",
+    "first_few",
     "is_best_known",
     "json_document",
     "key_of",

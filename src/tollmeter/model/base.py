@@ -5,7 +5,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Annotated, Literal
 
@@ -129,6 +129,11 @@ def cell_text(text: str) -> str:
 def assignments(parameters: Iterable[tuple[str, object]]) -> list[str]:
     """Returns NAME=VALUE of each parameter, as a user types it."""
     return [f"{name}={value}" for name, value in parameters]
+
+
+def first_few(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Returns the first names, and how many more there are: `a, b and 3 more`."""
+    return separator.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def json_document(value: object) -> bytes:

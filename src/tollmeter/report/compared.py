@@ -4,10 +4,15 @@ rows, and the number of unchanged rows."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from math import exp, log
+from collections.abc import Sequence
+from math import exp, isfinite, log
 from statistics import fmean, median
 
+import msgspec
+
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,
     SAME_INSTRUCTIONS,
@@ -16,16 +21,18 @@ from tollmeter.judgement.compare import (
     Comparison,
     curves,
     moved,
+    ratio_of,
 )
 from tollmeter.judgement.convergence import budget_beyond, budget_text
-from tollmeter.model import PRECISION, Results
+from tollmeter.model import PRECISION, Results, Row, Toll
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
-from tollmeter.report.blocks import Block, Column, Line, Table
+from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.compared_rows import (
     SIGNS,
     Compared,
     Naming,
+    comparable,
     curve_in_words,
     differences,
     direction,
@@ -33,7 +40,8 @@ from tollmeter.report.compared_rows import (
     row_table,
     run_name,
 )
-from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size_of_level
+from tollmeter.report.numbers import DASH, MODES, count, guess, of_toll, percent, plain, quantity
+from tollmeter.report.shown import best_known
 
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600
@@ -55,12 +63,12 @@ def _head(compared: Compared) -> list[Block]:
     first, *others = compared.labels
     if compared.by:
         results = compared.runs[0]
-        return [f"{run_name(results)}: {compared.by} {', '.join(others)} over {first}. {_worth(results)}"]
+        return [f"{run_name(results)}: {compared.by} {', '.join(others)} over {first}. {worth(results)}"]
     head: list[Block] = []
     for label, results in zip(compared.labels, compared.runs, strict=True):
         name = run_name(results)
         named = name if label == name else f"{label}: {name}"
-        head.append(f"{named}, {tables.when(results)}, {tables.extent(results)}. {_worth(results)}")
+        head.append(f"{named}, {tables.when(results)}, {tables.extent(results)}. {worth(results)}")
     *differing, _ = differences(compared.runs, compared.labels)
     head += [table for table in differing if table]
     if len(others) == 1:
@@ -70,7 +78,7 @@ def _head(compared: Compared) -> list[Block]:
     return [*head, *attributions(compared)]
 
 
-def _worth(results: Results) -> str:
+def worth(results: Results) -> str:
     """Returns the verdict of a run, and its missing evidence."""
     run = results.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
@@ -107,22 +115,85 @@ def attribution(comparison: Comparison, label: str) -> str:
 
 
 def _machines(compared: Compared, whole: bool) -> list[Block]:
-    """Returns the memory of several machines side by side, levels in the order of the reference and then of the others;
-    for two machines also the tolls. whole: print all tolls rather than the few that represent all."""
+    """Returns the memory of several machines side by side; for two machines also the tolls. whole: print all tolls
+    rather than the few that represent all."""
     if not compared.machines:
         return []
-    from tollmeter.report.overlay import tolls_table
+    memory = memory_of(compared.runs, compared.labels)
+    first, second, *others = compared.runs
+    tolls = None if others else tolls_table((first, second), compared.labels, whole=whole)
+    return [table for table in (memory, tolls) if table]
 
-    by_name = [{level.level: level for level in results.index.hierarchy} for results in compared.runs]
+
+def memory_of(runs: Sequence[Results], labels: Sequence[str]) -> Table | None:
+    """Returns each level of every run, main memory last; None if no run has a memory table."""
+    every = [tables.memory_table(results) for results in runs]
+    columns = max((memory.columns for memory in every if memory), key=len, default=())
+    lines: dict[str, list[Line]] = {}
+    for memory, label in zip(every, labels, strict=True):
+        if memory is None:
+            continue
+        for line in memory.rows:
+            cells = dict(zip((column.name for column in memory.columns), line.cells, strict=True))
+            level = str(line.cells[0])
+            others = (cells.get(column.name, "") for column in columns[1:])
+            lines.setdefault(level, []).append(Line((f"{level} {label}", *others), line.note))
+    order = sorted(lines, key=lambda level: not re.fullmatch(r"L\d.*", level))
+    return Table(columns, [line for level in order for line in lines[level]]) if lines else None
+
+
+STATES = {
+    "uncontended": "on an uncontended core", "all": "over all samples", "contended": "on a contended core",
+    "unknown": "contention unknown",
+}  # fmt: skip
+
+
+def tolls_table(runs: tuple[Results, Results], labels: Sequence[str], *, whole: bool) -> Table | None:
+    """Returns the tolls of either run, the first run's before others, cheapest first, with the ratio. whole: all of
+    them, and not only the best known."""
+    both = comparable(runs)
+    first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
+    few = {_key(toll) for results in both for toll in best_known(results)} & first.keys() & second.keys()
     lines = []
-    for name in dict.fromkeys(name for levels in by_name for name in levels):
-        levels = [of_run.get(name) for of_run in by_name]
-        sizes = [size_of_level(level) if level and level.size_bytes else DASH for level in levels]
-        lines.append(Line((name, *sizes, *(of_level(level) if level else DASH for level in levels))))
-    columns = [Column(f"{word} {label}", True) for word in ("size", "latency") for label in compared.labels]
-    memory = [Table([Column("Memory"), *columns], lines)] if lines else []
-    tolls = tolls_table((compared.runs[0], compared.runs[1]), whole=whole) if len(compared.runs) == 2 else None
-    return [*memory, *([tolls] if tolls else [])]
+    for key in {**first, **second}:
+        tolls = first.get(key), second.get(key)
+        named = tolls[0] or tolls[1]
+        if named and (whole or key in few) and any(toll and toll.value is not None for toll in tolls):
+            cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in tolls]
+            ratio, note = _toll_ratio(both, labels, *tolls)
+            lines.append(Line((named.toll, *cells, ratio), note))
+    columns = [Column("toll"), *(Column(name, right=True) for name in (*labels, f"{labels[1]} / {labels[0]}"))]
+    return Table(columns, lines, "All tolls" if whole else "Tolls") if lines else None
+
+
+def _key(toll: Toll) -> tuple[object, ...]:
+    return toll.probe, toll.metric, tuple(sorted(toll.parameters.items()))
+
+
+def _toll_ratio(
+    runs: tuple[Results, Results], labels: Sequence[str], first: Toll | None, second: Toll | None
+) -> tuple[Figure | str, str]:
+    """Returns the second run's toll over the first's, with its interval if both have one; or why there is none."""
+    for toll, label in zip((first, second), labels, strict=True):
+        if toll is None or toll.value is None:
+            return DASH, f"no number in {label}: {toll.reason if toll and toll.reason else 'not measured'}"
+    assert first is not None and second is not None
+    states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
+    if any(state in MODES for state in states):
+        return DASH, "bimodal: one of two costs"
+    note = f"{labels[0]} {STATES[states[0]]}, {labels[1]} {STATES[states[1]]}" if states[0] != states[1] else ""
+    ratio = ratio_of(_in_ns(runs[0], first), _in_ns(runs[1], second))
+    if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(ratio.high):
+        return guess(ratio.value, "ratio"), note
+    return quantity(ratio.value, "ratio", ratio.low, ratio.high), note
+
+
+def _in_ns(results: Results, toll: Toll) -> Row:
+    """Returns the row of a toll, in the toll's unit."""
+    place = (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters, "hardware")
+    row = next(row for row in results.index.rows
+               if (row.probe, row.metric, row.abi, row.target, row.parameters, row.clock) == place)  # fmt: skip
+    return msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------

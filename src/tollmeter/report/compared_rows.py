@@ -9,7 +9,8 @@ from math import isfinite
 from pathlib import Path
 
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining_boundaries
-from tollmeter.model import Point, Results, Row, Value, assignments
+from tollmeter.model import Point, Results, Row, Value, assignments, first_few
+from tollmeter.numbers.meanings import part_of
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
@@ -242,20 +243,24 @@ def revisions(runs: tuple[Results, Results]) -> dict[str, tuple[int, int]]:
     return {name: (first[name], second[name]) for name in first if second.get(name, first[name]) != first[name]}
 
 
+def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
+    """Returns both runs without rows of probes whose revisions differ, and without memory levels derived from them."""
+    moved = revisions(runs)
+    first, second = (part_of(results, lambda probe, _: probe not in moved) for results in runs)
+    return first, second
+
+
 def not_compared(runs: tuple[Results, Results]) -> list[str]:
     """Returns sentences on the probes that are not compared, and on executables of one probe that differ."""
     sentences = []
     moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(runs).items()]
     if moved:
-        sentences.append(f"Not compared, since a number of another revision means something else: {_named(moved)}.")
+        probes = first_few(moved, MOST_NAMED)
+        sentences.append(f"Not compared, since a number of another revision means something else: {probes}.")
     first, second = ({(build.probe, build.abi): build.sha256 for build in results.builds} for results in runs)
     both = [key for key in first if key in second]
     other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
     if other:
-        sentences.append(f"{len(other)} of {len(both)} executables that both have are not the same: {_named(other)}.")
+        differ = f"{len(other)} of {len(both)} executables that both have are not the same"
+        sentences.append(f"{differ}: {first_few(other, MOST_NAMED)}.")
     return sentences
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more

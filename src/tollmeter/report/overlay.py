@@ -4,31 +4,21 @@ system also get the changed rows; two machines get ratios, and no "faster" or "s
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences, ratio_of
-from tollmeter.model import Failure, Results, Row, Toll
-from tollmeter.report import run_verdict, tables
-from tollmeter.report.blocks import Column, Figure, Line, Table
-from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences
+from tollmeter.model import Failure, Results
+from tollmeter.report import tables
+from tollmeter.report.blocks import Table
+from tollmeter.report.charts import SIDES, Overlay, overlaid
 from tollmeter.report.charts.chart import benches, pictures
+from tollmeter.report.compared import memory_of, tolls_table, worth
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
-from tollmeter.report.numbers import DASH, MODES, guess, of_toll, quantity
 from tollmeter.report.page import BESIDE_MEMORY, put, rendered
-from tollmeter.report.shown import best_known
 
 CANNOT_TELL = 4
-STATES = {
-    "uncontended": "on an uncontended core", "all": "over all samples", "contended": "on a contended core",
-    "unknown": "contention unknown",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,9 +89,9 @@ def _words(pair: Two) -> dict[str, Any]:
         "same": same,
         "apart": not_compared(pair.runs),
         "changed": changed_rows(pair.runs),
-        "memory": memory_of_both(pair.runs),
-        "tolls": tolls_table(pair.runs, whole=False),
-        "all_tolls": tolls_table(pair.runs, whole=True),
+        "memory": memory_of(pair.runs, SIDES),
+        "tolls": tolls_table(pair.runs, SIDES, whole=False),
+        "all_tolls": tolls_table(pair.runs, SIDES, whole=True),
         "curves": [group for group in pair.drawn.groups if group[0].name in BESIDE_MEMORY],
         "groups": [group for group in pair.drawn.groups if group[0].general and group[0].name not in BESIDE_MEMORY],
         "single": [group for group in pair.drawn.groups if not group[0].general],
@@ -111,31 +101,12 @@ def _words(pair: Two) -> dict[str, Any]:
 
 def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
     """Returns one of the two runs, for the head and the memory part."""
-    run = results.index.run
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
-        "over": f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
-        "verdict": f"{run_verdict.verdict_word(run)}: {run_verdict.verdict_meaning(results)}",
-        "unfinished": "" if run.verdict == "interrupted" else tables.unfinished(results),
+        "over": f"toll run {results.index.run.suite} · {tables.when(results)} · {tables.extent(results)}",
+        "worth": worth(results),
         "no_levels": tables.no_levels(results),
     }  # fmt: skip
-
-
-def memory_of_both(runs: tuple[Results, Results]) -> Table | None:
-    """Returns the levels of A and B side by side, main memory last; None if neither run has a memory table."""
-    both = [tables.memory_table(results) for results in runs]
-    columns = max((memory.columns for memory in both if memory), key=len, default=())
-    lines: dict[str, list[Line]] = {}
-    for memory, letter in zip(both, SIDES, strict=True):
-        if memory is None:
-            continue
-        for line in memory.rows:
-            cells = dict(zip((column.name for column in memory.columns), line.cells, strict=True))
-            level = str(line.cells[0])
-            others = (cells.get(column.name, "") for column in columns[1:])
-            lines.setdefault(level, []).append(Line((f"{level} {letter}", *others), line.note))
-    order = sorted(lines, key=lambda level: not re.fullmatch(r"L\d.*", level))
-    return Table(columns, [line for level in order for line in lines[level]]) if lines else None
 
 
 def changed_rows(runs: tuple[Results, Results]) -> Table | None:
@@ -146,51 +117,3 @@ def changed_rows(runs: tuple[Results, Results]) -> Table | None:
     compared = Compared(runs, SIDES, (compare(old, new),))
     changes = (change for change in compared.comparisons[0].changes if change.verdict not in NOT_CALLED_CHANGED)
     return row_table(compared, [compared.key(change.old) for change in changes])
-
-
-# ---- tolls ----------------------------------------------------------------------------------------------------------
-
-
-def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
-    """Returns the tolls of either run with the ratio, A's first, cheapest first. whole: all of them."""
-    both = comparable(runs)
-    first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
-    few = {_key(toll) for results in both for toll in best_known(results)} & first.keys() & second.keys()
-    lines = []
-    for key in {**first, **second}:
-        tolls = first.get(key), second.get(key)
-        named = tolls[0] or tolls[1]
-        if named and (whole or key in few) and any(toll and toll.value is not None for toll in tolls):
-            cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in tolls]
-            ratio, note = _ratio(both, *tolls)
-            lines.append(Line((named.toll, *cells, ratio), note))
-    columns = [Column("toll"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
-    return Table(columns, lines, "All tolls" if whole else "Tolls") if lines else None
-
-
-def _key(toll: Toll) -> tuple[object, ...]:
-    return toll.probe, toll.metric, tuple(sorted(toll.parameters.items()))
-
-
-def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
-    """Returns B's toll over A's, with its interval if both have one; or why there is none."""
-    for toll, letter in ((first, SIDES[0]), (second, SIDES[1])):
-        if toll is None or toll.value is None:
-            return DASH, f"no number in {letter}: {toll.reason if toll and toll.reason else 'not measured'}"
-    assert first is not None and second is not None
-    states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
-    if any(state in MODES for state in states):
-        return DASH, "bimodal: one of two costs"
-    note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
-    ratio = ratio_of(_in_ns(runs[0], first), _in_ns(runs[1], second))
-    if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(ratio.high):
-        return guess(ratio.value, "ratio"), note
-    return quantity(ratio.value, "ratio", ratio.low, ratio.high), note
-
-
-def _in_ns(results: Results, toll: Toll) -> Row:
-    """Returns the row of a toll, in the toll's unit."""
-    place = (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters, "hardware")
-    row = next(row for row in results.index.rows
-               if (row.probe, row.metric, row.abi, row.target, row.parameters, row.clock) == place)  # fmt: skip
-    return msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level, Machine, Results
-from tollmeter.numbers.meanings import part_of
 from tollmeter.report.charts import (
     answer,
     arithmetic,
@@ -25,11 +24,11 @@ from tollmeter.report.charts import (
     worker_scaling,
 )
 from tollmeter.report.charts.chart import Bench, Chart, Datum, benches, pictures
-from tollmeter.report.compared_rows import revisions
+from tollmeter.report.compared_rows import comparable
 from tollmeter.report.numbers import in_a_sentence, of_level, percent, plain, reading_of_level, size, size_of_level
 from tollmeter.report.tables import CLOCKS
 
-__all__ = ["SIDES", "Chart", "Overlay", "charts", "comparable", "overlaid", "points", "save"]
+__all__ = ["SIDES", "Chart", "Overlay", "charts", "overlaid", "points", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     published_charts.claims,
@@ -166,13 +165,6 @@ def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
         titles += [f"all that was measured on {_where(places[place])}" for place in places if place not in others]
     named = _unique([chart for group in groups for chart in group])
     return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))
-
-
-def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
-    """Returns both runs without rows of probes whose revisions differ, and without memory levels derived from them."""
-    moved = revisions(runs)
-    first, second = (part_of(results, lambda probe, _: probe not in moved) for results in runs)
-    return first, second
 
 
 def _place(bench: Bench) -> tuple[str, str]:
