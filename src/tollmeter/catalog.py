@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tollmeter.files import read_regular
-from tollmeter.model import Build, Failure, Probe, Published, Record, Suite
+from tollmeter.model import Build, Failure, Probe, Published, Record, Suite, first_few
 from tollmeter.protocol import Damaged, clean, clean_suite, description
 from tollmeter.root import typed
 
@@ -258,8 +258,7 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place:
     family = difflib.get_close_matches(name, families, n=1, cutoff=0.75)  # one letter of four is another
     near = [f"'{family[0]}.*'"] if family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
-    more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
-    listed = advice or (f"known: {', '.join(known[:_MOST_SHOWN])}{more}" if known else "there is none")
+    listed = advice or (f"known: {first_few(known, _MOST_SHOWN)}" if known else "there is none")
     others = f"did you mean {either}?" if near else listed
     looked = f" {place}" if place else ""
     return Failure(f"there is no {kind} {clean(name)!r}{looked}; {others}")

@@ -12,11 +12,11 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import add_summary, first_of, print_notice, print_view, write
+from tollmeter.cli.printing import add_summary, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain_name
 from tollmeter.library.options import TimeOptions, share
-from tollmeter.model import LEAST_CHANGE, Failure, json_document
+from tollmeter.model import LEAST_CHANGE, Failure, first_few, json_document
 
 if TYPE_CHECKING:
     from tollmeter.judgement.gate import Decision
@@ -171,11 +171,11 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
     no decision is possible."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
     if gated_runs.broken:
-        raise Failure(f"beyond its limit: {first_of(gated_runs.broken, 'row')}", TRIPPED)
+        raise Failure(f"beyond its limit: {first_few(gated_runs.broken, 1)}", TRIPPED)
     if slower and not gated_runs.unlike:
-        raise Failure(f"slower by more than the limit: {first_of([row.judged.name for row in slower], 'row')}", TRIPPED)
+        raise Failure(f"slower by more than the limit: {first_few([row.judged.name for row in slower], 1)}", TRIPPED)
     if missing and not ignore_missing:
-        raise Failure(f"no number in the new run: {first_of(missing, 'row')} (--ignore-missing passes)", INCOMPLETE)
+        raise Failure(f"no number in the new run: {first_few(missing, 1)} (--ignore-missing passes)", INCOMPLETE)
     if gated_runs.unlike and strict:
         raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
 

@@ -11,8 +11,8 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
-from tollmeter.cli.printing import first_of, terminal, write
-from tollmeter.model import Failure
+from tollmeter.cli.printing import terminal, write
+from tollmeter.model import Failure, first_few
 
 if TYPE_CHECKING:
     from tollmeter.library.doctor import Diagnosis
@@ -45,7 +45,7 @@ def doctor(
     _write(found, "script" if script else form, out)
     if found.unfit:
         claims = [finding.claim for finding in found.unfit]
-        raise Failure(f"not fit to be measured: {first_of(claims)}", TRIPPED)
+        raise Failure(f"not fit to be measured: {first_few(claims, 1)}", TRIPPED)
     if found.unjudged:
         raise Failure(f"not judged: {found.unjudged[0]}", UNMEASURED)
 

@@ -11,9 +11,9 @@ import typer
 
 from tollmeter.catalog import check_known, unknown
 from tollmeter.cli.compare import TRIPPED
-from tollmeter.cli.printing import TableColumns, first_of, print_columns, print_notice, print_view, write
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write
 from tollmeter.library.options import DEFAULT_BUDGET
-from tollmeter.model import Failure
+from tollmeter.model import Failure, first_few
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def report(
         write({"json": report.as_json, "drain": report.drain_reasons, "html": report.page}[form](models), out)
     names = [node for judged in models for named in judged.named for node in named.nodes]
     if names:
-        raise Failure(f"unlike its peers: {first_of(names, 'node')}", TRIPPED)
+        raise Failure(f"unlike its peers: {first_few(names, 1)}", TRIPPED)
     broken = [f"{node}: {row}" for judged in models for node, row in judged.broken]
     if broken:
         raise Failure(f"beyond its limit: {broken[0]}", TRIPPED)

@@ -11,8 +11,8 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
-from tollmeter.cli.printing import first_of, print_view, write
-from tollmeter.model import Failure
+from tollmeter.cli.printing import print_view, write
+from tollmeter.model import Failure, first_few
 
 if TYPE_CHECKING:
     from tollmeter.fleet.health import Health
@@ -54,9 +54,9 @@ def health(
     found = health_of(measured, reference, allowed)
     _write(found, form, out)
     if found.slower:
-        raise Failure(f"slower than it should be: {first_of(found.slower)}", TRIPPED)
+        raise Failure(f"slower than it should be: {first_few(found.slower, 1)}", TRIPPED)
     if found.unmeasured:
-        raise Failure(f"not measured: {first_of(found.unmeasured)}", UNMEASURED)
+        raise Failure(f"not measured: {first_few(found.unmeasured, 1)}", UNMEASURED)
 
 
 def _write(found: Health, form: str, out: Path | None) -> None:

@@ -21,7 +21,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.library.overrun import cpu_time, overrun
-from tollmeter.model import BEYOND, Failure, Machine, Outcome, Point, Results, Row, assignments
+from tollmeter.model import BEYOND, Failure, Machine, Outcome, Point, Results, Row, assignments, first_few
 from tollmeter.model.topology import listed
 from tollmeter.notices import doing
 from tollmeter.root import typed
@@ -160,8 +160,7 @@ def _cpus(plan: Plan, point: Point) -> str:
     round."""
     places = plan.placements(point)
     named = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
-    left = len(named) - _MOST_CPUS
-    return ",".join(named[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
+    return first_few(named, _MOST_CPUS, ",")
 
 
 # ---- the end of a run -----------------------------------------------------------------------------------------------

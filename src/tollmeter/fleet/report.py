@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
-from tollmeter.model import assignments, json_document, printable
+from tollmeter.model import assignments, first_few, json_document, printable
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import count, percent, quantity
@@ -55,9 +55,9 @@ def _tally(judged: JudgedNode) -> str:
 def sentence(judged: JudgedNode, named: NamedNode) -> str:
     """Returns a sentence with the named nodes, their rows and deviation, and the parts in which they match their
     peers."""
-    names, first, model = ", ".join(named.nodes[:MOST_NAMES]), named.effects[0], judged.model
+    names, first, model = first_few(named.nodes, MOST_NAMES), named.effects[0], judged.model
     if len(named.nodes) > MOST_NAMES:
-        names += f" and {len(named.nodes) - MOST_NAMES} more ({len(named.nodes)} nodes)"
+        names += f" ({len(named.nodes)} nodes)"
     effects = "; ".join(_effects(model, named.effects))
     if len(named.nodes) > 1:
         ends = sorted({_percent(model, first, end(named.costs, key=abs)) for end in (min, max)})

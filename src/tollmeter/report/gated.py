@@ -11,7 +11,7 @@ from statistics import median
 
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.gate import Decided, Decision, Outcome
-from tollmeter.model import Opposed, Record, json_document
+from tollmeter.model import Opposed, Record, first_few, json_document
 from tollmeter.report.blocks import Block, Column, Line, Table
 from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared, full_name
@@ -43,7 +43,7 @@ def sentences(gated: Gated) -> list[str]:
     decision, missing = gated.decision, gated.missing
     amiss = []
     if missing:
-        some = "; ".join(missing[:MOST_NAMED]) + ("; and others" if len(missing) > MOST_NAMED else "")
+        some = first_few(missing, MOST_NAMED, "; ")
         rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
         amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
     amiss += [f"No row with an interval matches {glob!r}, which the limits name." for glob in gated.unused]

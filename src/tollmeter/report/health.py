@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tollmeter.model import Results, Row, assignments, json_document, printable
+from tollmeter.model import Results, Row, assignments, first_few, json_document, printable
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.compared_rows import full_name
@@ -41,8 +41,7 @@ def table(rows: Sequence[Row]) -> Table:
 def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
     """Returns one line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
     some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
-    more = f"; {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
-    return f"toll: {kind}{printable('; '.join(some[:MOST_NAMED]))}{more}\n" if some else ""
+    return f"toll: {kind}{printable(first_few(some, MOST_NAMED, '; '))}\n" if some else ""
 
 
 def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tollmeter.model import Point, Probe, Value
+from tollmeter.model import Point, Probe, Value, first_few
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
 from tollmeter.report.blocks import Column, Line, Table
@@ -50,6 +50,6 @@ def _values(values: Sequence[Value], is_size: bool) -> str:
     if len(text) <= _MOST_VALUES:
         return ", ".join(text)
     if not all(isinstance(value, int) for value in values):
-        return f"{', '.join(text[: _MOST_VALUES - 1])} and {len(text) - _MOST_VALUES + 1} more"
+        return first_few(text, _MOST_VALUES - 1)
     least, most = (text[values.index(chosen(values))] for chosen in (min, max))
     return f"{least} to {most} ({len(text)} values)"

@@ -15,7 +15,7 @@ from tollmeter.judgement.verdict import (
     is_held_back,
     unread,
 )
-from tollmeter.model import Results, RunInfo, Surroundings
+from tollmeter.model import Results, RunInfo, Surroundings, first_few
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.shown import NARROW, narrow
 from tollmeter.root import typed
@@ -134,10 +134,9 @@ def withheld(results: Results) -> str:
     names = results.index.withheld
     if not names or not has_numbers(results):
         return ""
-    named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    named = first_few([name.split(".", 1)[-1].replace("_", " ") for name in names], MOST_NAMED)
     counted = f"{count(len(names), 'finding')} withheld"
-    return f"{counted}, since {why_withheld(results)}: {named}{more}."
+    return f"{counted}, since {why_withheld(results)}: {named}."
 
 
 def why_withheld(results: Results) -> str:
