@@ -48,6 +48,12 @@ def test_what_was_asked_for_is_said_though_all_rows_share_it() -> None:
     assert found and str(row.parameters["precision"]) in found.rows[0].cells
 
 
+def test_a_parameter_that_one_row_lacks_is_empty_there() -> None:
+    (row,) = dots("x86_64", most=1)
+    found = listing(of([row, msgspec.structs.replace(row, parameters={**row.parameters, "way": 7})]))
+    assert found and [line.cells[1] for line in found.rows] == ["", "7"]
+
+
 def test_what_has_no_number_is_not_listed_nor_a_large_run_where_few_rows_are_wanted() -> None:
     (row,) = dots("x86_64", most=1)
     assert not listing(of([msgspec.structs.replace(row, status="failed", median=None)]))

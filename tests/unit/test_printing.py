@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from tollmeter import notices
-from tollmeter.cli.printing import TableColumns, first_of, print_columns
+from tollmeter.cli.printing import TableColumns, print_columns
+from tollmeter.model import first_few
 
 LONG = "words " * 40
 ROWS = TableColumns(
@@ -65,8 +66,7 @@ def test_a_sentence_of_several_runs_is_told_once_where_that_is_asked_for() -> No
     assert told == ["a", "b", "a"]
 
 
-def test_of_several_names_the_first_is_printed_and_the_rest_counted() -> None:
-    assert first_of(["a"], "row") == "a"
-    assert first_of(["a", "b"], "row") == "a and 1 more row"
-    assert first_of(("a", "b", "c"), "node") == "a and 2 more nodes"
-    assert first_of(("a", "b", "c")) == "a and 2 more"
+def test_of_many_names_the_first_few_are_printed_and_the_rest_counted() -> None:
+    assert first_few(["a"], 1) == "a"
+    assert first_few(("a", "b", "c"), 1) == "a and 2 more"
+    assert first_few(("a", "b", "c"), 2, "; ") == "a; b and 1 more"

@@ -57,14 +57,14 @@ def test_markdown_of_many_rows_fits_into_a_comment_and_names_the_command_for_the
     small = example_runs.small()
     (row, *_) = (row for row in small.index.rows if row.status == "ok")
     many = [
-        msgspec.structs.replace(row, parameters={"size": 64 * place}, low=row.median - place, high=row.median + place)
-        for place in range(1, 2000)
+        msgspec.structs.replace(row, parameters={"place": place}, low=row.median - place, high=row.median + place)
+        for place in range(1, 4000)
     ]
     text = markdown(example_runs.with_index(small, rows=tuple(many)))
     assert 50_000 < len(text) < 60_000
-    sizes = [int(found) for found in re.findall(r"size (\d+)", text.partition("## Rows")[2])]
-    assert sizes == sorted(sizes, reverse=True) and sizes[0] == 64 * 1999, "the widest intervals come first"
-    assert f"{len(many) - len(sizes)} more rows" in text and "export" in text
+    places = [int(found) for found in re.findall(r"^\| [^|]+ \| (\d+) ", text.partition("## Rows")[2], re.MULTILINE)]
+    assert places == [*range(3999, 3999 - len(places), -1)], "the widest intervals come first"
+    assert f"{len(many) - len(places)} more rows" in text and "export" in text
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------

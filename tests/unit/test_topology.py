@@ -20,16 +20,17 @@ from tollmeter.model import CoreKind, Machine, MemoryNode, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
 from tollmeter.numbers.tolls import tolls
-from tollmeter.report import page, terminal
+from tollmeter.report import page
 from tollmeter.report.charts import charts
-from tollmeter.report.machine_tables import node_tables, parts_of
+from tollmeter.report.machine_tables import machine_blocks, node_tables, parts_of
 from tollmeter.report.numbers import DASH
 from tollmeter.report.tables import memory_table
+from tollmeter.report.text_layout import print_blocks
 
 
 def drawn(machine: Machine, width: int = 100) -> list[str]:
     told = io.StringIO()
-    terminal.machine(machine, Console(file=told, width=width, highlight=False))
+    print_blocks(machine_blocks(machine), Console(file=told, width=width, highlight=False))
     return told.getvalue().splitlines()
 
 

@@ -16,7 +16,6 @@ from tollmeter.protocol import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from tollmeter.report.blocks import Block
 
@@ -53,34 +52,33 @@ def print_columns(columns: TableColumns, form: str) -> None:
 def _print_table(columns: TableColumns) -> None:
     from rich.text import Text
 
-    from tollmeter.report.text_layout import out, width_of
+    from tollmeter.report.blocks import Column, Line, Table
+    from tollmeter.report.text_layout import print_table
 
+    whole = columns.names[:1] if columns.whole is None else columns.whole
+    shown = [Column(name, is_whole=name in whole) for name in columns.names[: columns.narrow]]
+    table = Table(shown, [Line(tuple(row[: columns.narrow])) for row in columns.rows])
     console = terminal()
     if console.is_terminal:
-        for line in _lines(columns, width_of(console)):
-            out(console, line)
-    else:  # what is piped has no width: a folded line would be two lines for grep
-        _write_lines(_lines(columns, sys.maxsize))
+        print_table(table, console)
+    else:
+        print_unfolded([table])
     for name, typed in columns.below:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
-def print_aligned(columns: TableColumns) -> None:
-    """Prints all columns, each as wide as needed, at any terminal width."""
-    _write_lines(_lines(columns._replace(narrow=len(columns.names)), sys.maxsize))
-
-
-def _write_lines(lines: Iterable[Text]) -> None:
-    sys.stdout.writelines(f"{line.plain}\n" for line in lines)
-
-
-def _lines(columns: TableColumns, width: int) -> list[Text]:
-    from tollmeter.report.blocks import Column, Line, Table
+def print_unfolded(blocks: Iterable[Block]) -> None:
+    """Prints sentences and tables at their full width, for a pipe: a folded line would be two lines for grep."""
+    from tollmeter.report.blocks import Table
     from tollmeter.report.text_layout import table_lines
 
-    whole = columns.names[:1] if columns.whole is None else columns.whole
-    shown = [Column(name, is_whole=name in whole) for name in columns.names[: columns.narrow]]
-    return table_lines(Table(shown, [Line(tuple(row[: columns.narrow])) for row in columns.rows]), width)
+    for block in blocks:
+        lines = (
+            [line.plain for line in table_lines(block, sys.maxsize)]
+            if isinstance(block, Table)
+            else [clean(str(block))]
+        )
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def terminal() -> Console:
@@ -109,13 +107,6 @@ def add_summary(text: str) -> None:
             file.write(text)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", exit_code=5) from error
-
-
-def first_of(names: Sequence[str], noun: str = "") -> str:
-    """Returns the first name, and how many more there are: `NAME and 3 more rows`."""
-    more = len(names) - 1
-    nouns = f" {noun}{'s' if more > 1 else ''}" if noun else ""
-    return f"{names[0]} and {more} more{nouns}" if more else names[0]
 
 
 def write_json(record: object) -> None:

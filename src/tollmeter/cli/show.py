@@ -14,9 +14,9 @@ from tollmeter.catalog import abis_of_built, check_known, left_out_of_builds
 from tollmeter.cli import completing
 from tollmeter.cli.printing import (
     TableColumns,
-    print_aligned,
     print_columns,
     print_notice,
+    print_unfolded,
     print_view,
     terminal,
     write,
@@ -25,7 +25,6 @@ from tollmeter.cli.printing import (
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Failure, Index, Probe, Results
-from tollmeter.protocol import clean
 from tollmeter.root import COMMAND, ROOT, typed
 from tollmeter.store.export import written
 
@@ -105,19 +104,17 @@ def print_samples(results: Results, form: str) -> None:
     if form != "table":
         write(written(raw_samples(results), form))
         return
-    from tollmeter.report.samples import samples_by_probe
+    from tollmeter.report.samples import sample_blocks
 
-    for samples in samples_by_probe(raw_samples(results), results):
-        print(clean(samples.heading), clean(samples.same), sep="\n")
-        print_aligned(TableColumns(samples.names, samples.rows))
+    print_unfolded(sample_blocks(raw_samples(results), results))
 
 
 def print_rows(results: Results, form: str) -> None:
     """Prints the rows that words selected."""
     if form == "table":
-        from tollmeter.report.terminal import some_rows
+        from tollmeter.report.listing import rows_by_probe
 
-        some_rows(results, terminal())
+        print_view(rows_by_probe(results))
     elif form == "md":
         from tollmeter.report.markdown import some_rows as as_markdown
 
@@ -161,9 +158,9 @@ def print_machine(index: Index, form: str) -> None:
         return
     if form != "table":
         raise Failure("--machine prints only table or json")
-    from tollmeter.report.terminal import machine
+    from tollmeter.report.machine_tables import machine_blocks
 
-    machine(index.machine, terminal())
+    print_view(machine_blocks(index.machine))
 
 
 def print_peers(results: Results, names: Sequence[str], form: str) -> None:

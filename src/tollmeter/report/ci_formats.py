@@ -15,7 +15,7 @@ from tollmeter.model import Machine, Record, RunInfo, Value, json_document, prin
 from tollmeter.report.blocks import Table
 from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, change_verdict, full_name, ratio_figure
-from tollmeter.report.markdown import MOST_CHARACTERS, of_blocks
+from tollmeter.report.markdown import AROUND_ROWS, MOST_CHARACTERS, first_rows, of_blocks
 
 MOST_ANNOTATIONS = 10
 """Annotations that GitHub shows for one step."""
@@ -125,11 +125,10 @@ def as_markdown(compared: Compared, *, whole: bool) -> str:
     over = sum(len(part) + 2 for part in made) - MOST_CHARACTERS
     if over > 0:
         longest = max(range(len(made)), key=lambda place: len(made[place]) * isinstance(parts[place], Table))
-        most, lines = len(made[longest]) - over, made[longest].splitlines()
-        rows, note = len(lines), f"{len(lines)} more rows are left out"
-        while lines and sum(len(line) + 1 for line in lines) + len(note) + 8 > most:
-            lines.pop()
-        made[longest] = "\n".join(lines) + f"\n\n{rows - len(lines)} more rows are left out."
+        if isinstance(table := parts[longest], Table):
+            shown = first_rows(table, len(made[longest]) - over - AROUND_ROWS)
+            note = f"{len(table.rows) - len(shown.rows)} more rows are left out."
+            made[longest : longest + 1] = of_blocks((shown, note))
     return "\n\n".join(made) + "\n"
 
 

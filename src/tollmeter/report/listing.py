@@ -14,9 +14,10 @@ from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
+from tollmeter.report import run_verdict
 from tollmeter.report.blocks import Block, Column, Line, Table, heading
 from tollmeter.report.numbers import count, of_row, size
-from tollmeter.report.tables import gaps
+from tollmeter.report.tables import gaps, upper
 from tollmeter.root import typed
 
 MOST_ROWS = 40
@@ -47,7 +48,9 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
 
 
 def rows_by_probe(results: Results) -> Iterator[Block]:
-    """Yields all rows with a number, by probe, each under its question, and the reason of each gap."""
+    """Yields the run's verdict, all rows with a number, by probe, each under its question, and the reason of each
+    gap."""
+    yield upper(run_verdict.verdict(results))
     for name in dict.fromkeys(row.probe for row in results.index.rows):
         rows = tuple(row for row in results.index.rows if row.probe == name)
         table = listing(replace_in(results, index=replace_in(results.index, rows=rows)), whole=True)
@@ -117,9 +120,10 @@ def _varying(rows: Sequence[Row]) -> set[tuple[str, str]]:
 
 
 def value_in_words(results: Results, row: Row, name: str) -> str:
+    """Returns the value of a parameter; empty if this row has none of that name."""
     if name == RELATION:
         return row.relation or ""
-    value = row.parameters[name]
+    value = row.parameters.get(name, "")
     if isinstance(value, int) and name in sizes_of(results.probes.get(row.probe)):
         return str(size(value))
     return in_words(value) + (f" ({row.chosen[name]})" if name in row.chosen else "")

@@ -15,7 +15,7 @@ from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
-from tollmeter.report.blocks import Cell, Column, Figure, Line, Table, without_column
+from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, heading, without_column
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.numbers import (
     DASH,
@@ -43,12 +43,17 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 """Kinds of inferences that other kinds rest on, and that have no line here."""
 
 
-def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
-    """Returns every table of the run. rows: the listing of its rows, if it is printed too."""
-    bills = bill_tables(results.index.rows, results.probes)
-    every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
-             inferred_table(results), instruction_table(results), tables.toll_table(results),
-             *scaling_tables(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
+def all_tables(results: Results, rows: Table | None = None, tolls: Sequence[Table | None] | None = None) -> list[Table]:
+    """Returns every table of the run. rows: the listing of its rows, if it is printed too. tolls: the tables of a
+    first screen, which leaves out what its memory table and its few tolls represent."""
+    few = tolls is not None
+    memory = tables.memory_table(results)
+    every = (
+        *bill_tables(results.index.rows, results.probes), memory, *(() if few else node_tables(results)),
+        None if few and memory else load_table(results), None if few else inferred_table(results),
+        instruction_table(results), *([tables.toll_table(results)] if tolls is None else tolls),
+        *scaling_tables(results), *kind_tables(results, few=few), rows, clocks_table(results),
+    )  # fmt: skip
     return [table for table in every if table is not None]
 
 
@@ -379,6 +384,13 @@ def part_lines(parts: Sequence[TablePart], indent: str = "") -> Iterator[str]:
     for part in parts:
         yield f"{indent}{part.title}   {part.named}"
         yield from part_lines(part.parts, f"{indent}  ")
+
+
+def machine_blocks(machine: Machine) -> list[Block]:
+    """Returns the machine's nested parts, its memory nodes, and the limits of a process on it."""
+    lines = [*part_lines(parts_of(machine))] or ["The system does not report how its CPUs relate."]
+    every = (heading(" · ".join(tables.facts_of(machine))), *lines, node_table(machine), limits(machine))
+    return [block for block in every if block is not None]
 
 
 def node_table(machine: Machine) -> Table | None:

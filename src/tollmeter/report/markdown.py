@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import inf
+from operator import itemgetter
 
 from tollmeter.model import Results, Row, printable
 from tollmeter.report import run_verdict, tables
-from tollmeter.report.blocks import Block, Table, heading
+from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.listing import rows_by_probe
+from tollmeter.report.listing import listing, rows_by_probe
 from tollmeter.report.machine_tables import all_tables, of_kinds
-from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
 from tollmeter.report.study_view import study_blocks
 from tollmeter.report.text_layout import parts
@@ -34,14 +35,14 @@ def render(results: Results) -> str:
     parts += of_blocks(study_blocks(results, suite)) if suite else []
     parts += of_blocks(all_tables(results))
     parts += [*of_blocks((*of_kinds(results), *tables.unread_levels(results))), _findings(results)]
-    sentences = (run_verdict.withheld(results), *tables.of_the_run(results))
+    sentences = (run_verdict.withheld(results), *tables.of_the_run(results).values())
     parts.append(_joined(text(tables.upper(sentence)) for sentence in sentences))
     for section in sections(results):
         title = f"{section.title} ({section.place})" if section.place else section.title
         parts += of_blocks([heading(title), *section.blocks])
-    last = [_gaps(results), f"## Again\n\n    {printable(command(results))}"]
+    last = of_blocks((*_gaps(results), heading("Again"), Listing((command(results),), indent=4)))
     taken = sum(len(part) + 2 for part in (*parts, *last))
-    return _joined((*parts, _rows(results, MOST_CHARACTERS - taken), *last)) + "\n"
+    return _joined((*parts, *of_blocks(_rows(results, MOST_CHARACTERS - taken)), *last)) + "\n"
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -66,6 +67,7 @@ def _head(results: Results) -> list[str]:
         text(headline(results)),
         f"**{text(seen.lead)}**{text(str(seen).removeprefix(seen.lead))}",
         text(tables.upper(run_verdict.verdict(results))),
+        *map(text, tables.remarks(results.index.run).values()),
     ]
 
 
@@ -93,17 +95,19 @@ def _listed(sentences: Sequence[str]) -> str:
 
 
 def _grid_of(table: Table) -> str:
-    lines = []
+    lines = [[text(column.name) for column in table.columns]]
     for row in table.rows:
         first, *others = (text(str(cell)) for cell in row.cells)
         lines.append([f"{first} ({text(row.note)})" if row.note else first, *others])
-    return _grid([text(column.name) for column in table.columns], lines, [column.right for column in table.columns])
+    names, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    rule = "|".join("---:" if column.right else "---" for column in table.columns)
+    return "\n".join([names, f"|{rule}|", *rows])
 
 
-def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
-    rule = "|".join("---:" if numbers else "---" for numbers in right)
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"| {' | '.join(names)} |\n|{rule}|\n{rows}"
+def first_rows(table: Table, most: int) -> Table:
+    """Returns the table with its first rows, as many as fit into `most` characters."""
+    ends = accumulate(len(line) + 1 for line in _grid_of(table).splitlines()[2:])
+    return replace(table, rows=table.rows[: sum(end <= most for end in ends)])
 
 
 def _findings(results: Results) -> str:
@@ -114,35 +118,25 @@ def _findings(results: Results) -> str:
     return "\n".join(["## Findings", "", *lines]) if lines else ""
 
 
-_ALWAYS, _AROUND_ROWS = ("probe", "parameters", "ABI", "metric", "median", "samples"), 400
-"""Columns that identify rows; and characters of the heading, the columns' names and the sentence."""
-_ROW_NAMES = ("probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples")
+AROUND_ROWS = 400
+"""Characters reserved for the heading, the columns' names and the sentence of the rows."""
 
 
-def _rows(results: Results, most: int) -> str:
-    """Returns all rows with a number; if these take more than `most` characters, the rows with the widest intervals are
-    left out. A column with one value in all rows is left out too."""
-    rows = [(row, _row(row)) for row in results.index.rows if row.status == "ok"]
-    if not rows:
-        return ""
-    used = [
-        place
-        for place, name in enumerate(_ROW_NAMES)
-        if name in _ALWAYS or len({cells[place] for _, cells in rows}) > 1
-    ]
-    lines = [[cells[place] for place in used] for _, cells in rows]
-    lengths = [sum(map(len, line)) + 3 * len(line) + 2 for line in lines]
-    note = ""
-    if sum(lengths) > most - _AROUND_ROWS:
-        worst_first = sorted(range(len(rows)), key=lambda place: _width(rows[place][0]), reverse=True)
-        ends = accumulate(lengths[place] for place in worst_first)
-        fitting = sum(end <= most - _AROUND_ROWS for end in ends)
-        lines = [lines[place] for place in worst_first[:fitting]]
-        export = typed("export", "--format", "md")
-        note = f"The widest intervals come first; {len(rows) - fitting} more rows are in the table of `{export}`."
-    names = [_ROW_NAMES[place] for place in used]
-    grid = _grid(names, lines, [name in ("median", "samples") for name in names])
-    return _joined(("## Rows", text(note), grid))
+def _rows(results: Results, most: int) -> list[Block]:
+    """Returns all rows with a number; if these take more than `most` characters, the rows with the widest intervals,
+    the widest first."""
+    table = listing(results, whole=True)
+    if table is None:
+        return []
+    rows = [row for row in results.index.rows if row.status == "ok"]
+    widest = sorted(zip(map(_width, rows), table.rows, strict=True), key=itemgetter(0), reverse=True)
+    shown = first_rows(replace(table, rows=[line for _, line in widest]), most - AROUND_ROWS)
+    left_out = len(rows) - len(shown.rows)
+    if not left_out:
+        return [heading("Rows"), table]
+    export = typed("export", "--format", "md")
+    note = f"The widest intervals come first; {left_out} more rows are in the table of `{export}`."
+    return [heading("Rows"), note, shown]
 
 
 def _width(row: Row) -> float:
@@ -151,15 +145,8 @@ def _width(row: Row) -> float:
     return (row.high - row.low) / abs(row.median) if known else inf  # type: ignore[operator, arg-type]
 
 
-def _row(row: Row) -> list[str]:
-    parameters = ", ".join(f"{name} {value}" for name, value in row.parameters.items())
-    median = str(of_row(row))
-    words = (row.probe, parameters, row.abi, row.target, row.clock, row.metric, median, count(row.samples))
-    return [text(word) for word in words]
-
-
-def _gaps(results: Results) -> str:
-    gaps = tables.gaps(results.index.rows)
-    lines = [(text(status.replace("_", " ")), text(reason), str(number)) for status, reason, number in gaps]
-    grid = _grid(["status", "reason", "rows"], lines, [False, False, True])
-    return f"## Without a number, and remarks\n\n{grid}" if lines else ""
+def _gaps(results: Results) -> list[Block]:
+    lines = [Line((status.replace("_", " "), reason, str(number))) for status, reason, number in
+             tables.gaps(results.index.rows)]  # fmt: skip
+    table = Table([Column("status"), Column("reason"), Column("rows", True)], lines)
+    return [heading("Without a number, and remarks"), table] if lines else []

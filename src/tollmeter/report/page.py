@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,22 @@ from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import notify
 from tollmeter.report import chart_style, machine_tables, numbers, programs, run_verdict, tables
 from tollmeter.report.bills import bill_tables
+from tollmeter.report.blocks import Block
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, problems
 from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
+from tollmeter.report.listing import value_in_words
 from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
-from tollmeter.report.probe_sections import chart_of, command, dossiers, explain_words, families, parameter, provenance
+from tollmeter.report.probe_sections import chart_of, command, dossiers, explain_words, families, provenance
 from tollmeter.report.shown import own_groups
-from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, study_remarks
+from tollmeter.report.studies import REDRAWN, listings, not_redrawn
+from tollmeter.report.study_view import claim_blocks, program_blocks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder, mitigations_table
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import ROOT, typed
-from tollmeter.studies.attribution import largest
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY, BESIDE_SCALING = ("latency", "bandwidth"), ("scaling",)
@@ -141,12 +143,6 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "word": run_verdict.verdict_word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
         "meaning": run_verdict.verdict_meaning(results), "held": run_verdict.withheld(results),
     }  # fmt: skip
-    sureness = (
-        ("Discarded", tables.discarded_in_words(discarded)), ("Steady", tables.steadiness(results)),
-        ("Known", index.run.summary), ("Missing", tables.numbers_missing(results)), ("Damaged", index.run.damage),
-        ("Left out", index.run.narrowed), ("Reused", index.run.reused),
-        ("Not counted", index.run.uncounted),
-    )  # fmt: skip
     return {
         "run": index.run,
         "facts": tables.facts_of(index.machine),
@@ -155,18 +151,13 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "answer": headline(results),
         "problems": problems(results),
         "worth": worth,
-        "sureness": [(name, sentence) for name, sentence in sureness if sentence],
+        "sureness": tables.of_the_run(results, discarded) | tables.remarks(index.run),
         "unfinished": unfinished,
         **_study(results, drawn),
         "in_turns": below_the_headline(results),
         "memory": memory,
-        "between_nodes": (*machine_tables.node_tables(results), *filter(None, [machine_tables.load_table(results)])),
-        "of_kinds": machine_tables.of_kinds(results),
-        "kinds": machine_tables.kind_tables(results),
-        "no_levels": tables.no_levels(results),
-        "unread": tables.unread_levels(results),
-        "published_cycles": published_latencies(index.machine, [level.level for level in index.hierarchy]),
-        "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
+        "below_memory": _below_memory(results),
+        "of_machine": _of_machine(results),
         "inferred": machine_tables.inferred_table(results),
         "instruction_side": instruction_table(results),
         "scaling": scaling_tables(results),
@@ -182,6 +173,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "first": [chart for chart in drawn if memory and chart.name in BESIDE_MEMORY],
         "charts": [chart for chart in others if chart.name in (FEATURED if memory else (*BESIDE_MEMORY, *FEATURED))],
         "probes": probes,
+        "value_in_words": partial(value_in_words, results),
         "families": families(probes, folded, own_groups(results)),
         "command": command(results),
         "provenance": provenance(results),
@@ -190,6 +182,24 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "nodes": machine_tables.node_table(index.machine),
         "limits": machine_tables.limits(index.machine),
     }
+
+
+def _below_memory(results: Results) -> list[str]:
+    """Returns what a mark of the memory table means, the published latencies, and why levels have gaps."""
+    levels, machine = results.index.hierarchy, results.index.machine
+    is_marked = any(disagrees(level, machine) for level in levels)
+    mark = "≠: the size that the system reports lies outside the measured interval." if is_marked else ""
+    published = published_latencies(machine, [level.level for level in levels])
+    return [*filter(None, (mark, published)), *tables.unread_levels(results)]
+
+
+def _of_machine(results: Results) -> list[Block]:
+    """Returns what is below the memory: kinds of core, memory nodes, loads beside traffic, clocks."""
+    every: list[Block | None] = [
+        *machine_tables.of_kinds(results), *machine_tables.kind_tables(results), *machine_tables.node_tables(results),
+        machine_tables.load_table(results), tables.no_levels(results), machine_tables.clocks_table(results),
+    ]  # fmt: skip
+    return [block for block in every if block]
 
 
 def _opening(results: Results, drawn: Sequence[Chart], of_answer: Sequence[str]) -> list[str]:
@@ -205,24 +215,14 @@ def _opening(results: Results, drawn: Sequence[Chart], of_answer: Sequence[str])
 def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     """Returns a study's question and published figures with the measured ones, and rates over length of any suite."""
     suite = results.suite if results.suite and results.suite.published else None
-    answered = answers_of(results, suite) if suite else None
-    taken = largest(results)
     return {
         "study": suite,
-        "claims": claims_table(answered.answers) if answered else None,
-        "remarks": study_remarks(answered.answers) if answered else (),
+        "claims": claim_blocks(results, suite) if suite else [],
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
-        "common": answered.sentences if answered else (),
         "listings": listings(results),
-        "programs": [*bill_tables(results.index.rows, results.probes), *programs.program_tables(results)],
+        "programs": [*bill_tables(results.index.rows, results.probes), *program_blocks(results)],
         "answer_of_programs": programs.answer_blocks(results, suite) if suite else [],
-        "attribution": programs.attribution_table(taken) if taken else None,
-        "said_of_programs": [
-            *map(programs.attribution_in_words, taken),
-            *programs.why_not(taken),
-            *programs.program_remarks(results),
-        ],
         "sections": [section for section in sections(results) if section.first or section.several],
     }
 
@@ -262,7 +262,7 @@ def _template_text(name: str) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter, "explaining": explain_words}
+    made.filters |= {"bound": bound, "prose": prose, "explaining": explain_words}
     made.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
     return made
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION, listed
-from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import count, size
 from tollmeter.report.tables import Discarded, gaps
@@ -45,7 +44,6 @@ class Dossier:
     shown: tuple[Chart, ...]
     charts: tuple[Chart, ...]
     parameters: tuple[str, ...]
-    sizes: frozenset[str]
     places: bool
     rows: list[Row]
     explain: str = ""
@@ -122,7 +120,6 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
         parameters=parameters,
-        sizes=sizes_of(probe),
         places=len({(row.target, row.clock) for row in with_number}) > 1,
         rows=with_number,
         explain=typed("show", results.index.run.folder, "--explain", name),
@@ -131,12 +128,6 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
 
 def _anchor(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
-
-
-def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
-    value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
-    chosen = f" ({row.chosen[name]})" if name in row.chosen else ""
-    return str(size(value)) if name in sizes and isinstance(value, int) else f"{value}{chosen}"
 
 
 def explain_words(row: Row) -> str:

@@ -14,19 +14,28 @@ from tollmeter.studies.attribution import Attribution, largest
 
 def study_blocks(results: Results, suite: Suite) -> list[Block]:
     """Returns the whole answer, without rates over length, which other runs have too."""
-    answered = answers_of(results, suite)
     return [
         heading(suite.question),
         *([f"Source: {suite.source}"] if suite.source else []),
-        *answered.sentences,
-        *([claims_table(answered.answers)] if answered.answers else []),
-        *(f"{number} {remark}" for number, remark in study_remarks(answered.answers)),
+        *claim_blocks(results, suite),
         *listings(results),
-        *programs.program_tables(results),
-        *attribution_blocks(largest(results)),
-        *programs.program_remarks(results),
+        *program_blocks(results),
         *programs.answer_blocks(results, suite),
     ]
+
+
+def claim_blocks(results: Results, suite: Suite) -> list[Block]:
+    """Returns the published figures with the measured ones, and the remarks on them."""
+    answered = answers_of(results, suite)
+    claims = [claims_table(answered.answers)] if answered.answers else []
+    remarks = (f"{number} {remark}" for number, remark in study_remarks(answered.answers))
+    return [*answered.sentences, *claims, *remarks]
+
+
+def program_blocks(results: Results) -> list[Block]:
+    """Returns what each program takes under each ABI, the parts of a saving, and what is missing."""
+    remarks = programs.program_remarks(results)
+    return [*programs.program_tables(results), *attribution_blocks(largest(results)), *remarks]
 
 
 def attribution_blocks(attributions: Sequence[Attribution]) -> list[Block]:

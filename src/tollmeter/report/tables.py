@@ -18,7 +18,7 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, chunks
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import MEMORY, OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import BEYOND, Evidence, Finding, Index, Level, Machine, Results, Row, Sample, Toll
+from tollmeter.model import BEYOND, Evidence, Finding, Index, Level, Machine, Results, Row, RunInfo, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.blocks import Column, Figure, Line, Table, without_column
 from tollmeter.report.microarchitecture import microarchitecture
@@ -346,11 +346,6 @@ def steadiness(results: Results) -> str:
     return f"control loop within {percent(float(np.quantile(np.abs(rates / middle - 1), 0.9)))} in nine of ten visits"
 
 
-def sureness(results: Results) -> str:
-    """Returns the discarded samples with their reasons, and the variation of the machine's clock."""
-    return "; ".join(filter(None, (discarded_in_words(discarded(results)), steadiness(results))))
-
-
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     """Returns status, reason and number of rows for all rows without a number, the most frequent first; then the
     remarks of rows with a number."""
@@ -359,10 +354,21 @@ def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     return [(status, reason, rows_) for of in (seen, remarks) for (status, reason), rows_ in of.most_common()]
 
 
-def of_the_run(results: Results) -> list[str]:
-    """Returns the properties of the whole run: missing evidence, precision, and the steadiness of the machine."""
-    every = (unfinished(results), results.index.run.summary, sureness(results), numbers_missing(results))
-    return [sentence for sentence in every if sentence]
+def of_the_run(results: Results, counted: Discarded | None = None) -> dict[str, str]:
+    """Returns by name the properties of the whole run: missing evidence, precision, and the steadiness of the machine.
+    counted: the discarded samples, if they are counted already."""
+    every = {
+        "Unfinished": unfinished(results),
+        "Discarded": discarded_in_words(discarded(results) if counted is None else counted),
+        "Steady": steadiness(results), "Known": results.index.run.summary, "Missing": numbers_missing(results),
+    }  # fmt: skip
+    return {name: sentence for name, sentence in every.items() if sentence}
+
+
+def remarks(run: RunInfo) -> dict[str, str]:
+    """Returns by name the sentences on visits and points that were damaged, left out, reused or not counted."""
+    every = {"Damaged": run.damage, "Left out": run.narrowed, "Reused": run.reused, "Not counted": run.uncounted}
+    return {name: sentence for name, sentence in every.items() if sentence}
 
 
 def numbers_missing(results: Results) -> str:

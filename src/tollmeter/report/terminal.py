@@ -13,15 +13,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Machine, Results, Suite, printable
+from tollmeter.model import Results, Suite, printable
 from tollmeter.report import machine_tables, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.blocks import Block, Table, heading
 from tollmeter.report.headline import below_the_headline, headline, problems
-from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
-from tollmeter.report.listing import listing, rows_by_probe
-from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
+from tollmeter.report.listing import listing
+from tollmeter.report.machine_tables import of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
 from tollmeter.report.study_view import study_blocks
@@ -54,8 +53,8 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
         wrapped(console, sentence, hanging=INDENT)
     if results.index.kinds:
         console.print()
-    shown = machine_tables.all_tables(results, listing(results, whole=True)) if whole else _few_tables(results)
-    for table in shown:
+    listed, few = (listing(results, whole=True), None) if whole else (None, _few_tolls(results))
+    for table in machine_tables.all_tables(results, listed, few):
         print_table(table, console)
         console.print()
     if not whole:
@@ -66,69 +65,27 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
     _ending(results, console, page or tables.report_path(results))
 
 
-def some_rows(results: Results, console: Console) -> None:
-    """Prints the rows that were selected from a run, below the run's verdict."""
-    wrapped(console, tables.upper(run_verdict.verdict(results)), style="dim", hanging=INDENT)
-    print_blocks(rows_by_probe(results), console)
-
-
-def machine(shown: Machine, console: Console) -> None:
-    """Prints the machine's nested parts, its memory nodes, and the limits of a process on it."""
-    wrapped(console, " · ".join(tables.facts_of(shown)), style="bold")
-    console.print()
-    lines = list(machine_tables.part_lines(machine_tables.parts_of(shown)))
-    for line in lines or ["The system does not report how its CPUs relate."]:
-        depth = len(line) - len(line.lstrip())
-        wrapped(console, line.lstrip(), first=depth, hanging=depth + 2 * INDENT)
-    console.print()
-    for table in (machine_tables.node_table(shown), machine_tables.limits(shown)):
-        if table is not None:
-            print_table(table, console)
-            console.print()
-
-
 def _opening(results: Results, console: Console) -> None:
     """Prints the machine, problems of its set-up, the run's verdict, and whether it answers its question; a study's own
     answer."""
-    run = results.index.run
-    for line, style in (
-        (headline(results), "bold"),
-        (str(problems(results)), ""),
-        (run_verdict.verdict(results), ""),
-        (run.damage, ""),
-        (run.narrowed, ""),
-        (run.reused, "dim"),
-        (run.uncounted, "dim"),
-    ):
-        if line:
-            wrapped(console, line, style=style)
+    wrapped(console, headline(results), style="bold")
+    for line in (str(problems(results)), run_verdict.verdict(results), *tables.remarks(results.index.run).values()):
+        wrapped(console, line)
     if results.suite is not None and results.suite.published:
         study(results, results.suite, console)
     console.print()
 
 
-def _few_tables(results: Results) -> list[Table]:
-    """Returns the tables of a small run. A few rows are all shown unchanged; a study has already printed its table."""
-    bills, scaling = bill_tables(results.index.rows, results.probes), scaling_tables(results)
-    if bills or (results.suite is not None and results.suite.published):
-        chosen = None
-    else:
-        few = tables.brief(tables.toll_table(results, best_known(results)))
-        chosen = listing(results, FEW_ROWS) or few or (None if scaling else listing(results))
-    levels = tables.memory_table(results)
-    load = None if levels else machine_tables.load_table(results)
-    tolls: Sequence[Table | None] = group_tables(results) or [chosen]
-    shown = (
-        *bills,
-        levels,
-        load,
-        instruction_table(results),
-        *tolls,
-        *scaling,
-        *kind_tables(results, few=True),
-        clocks_table(results),
-    )
-    return [table for table in shown if table is not None]
+def _few_tolls(results: Results) -> Sequence[Table | None]:
+    """Returns the best known tolls, or those of each group. A few rows are all shown unchanged; a study and a bill have
+    tables of their own."""
+    if groups := group_tables(results):
+        return groups
+    is_study = results.suite is not None and bool(results.suite.published)
+    if is_study or bill_tables(results.index.rows, results.probes):
+        return ()
+    few = tables.brief(tables.toll_table(results, best_known(results)))
+    return [listing(results, FEW_ROWS) or few or (None if scaling_tables(results) else listing(results))]
 
 
 def _left_out(results: Results, console: Console) -> None:
@@ -170,7 +127,7 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
 
 def _closing(results: Results, console: Console) -> None:
     """Prints the properties of the run as a whole, and every reason for a gap."""
-    for sentence in (*tables.unread_levels(results), *tables.of_the_run(results)):
+    for sentence in (*tables.unread_levels(results), *tables.of_the_run(results).values()):
         wrapped(console, tables.upper(sentence))
     for status, reason, number in tables.gaps(results.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", hanging=INDENT * 2, first=INDENT)
