@@ -23,7 +23,7 @@ from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import PointReadings, as_instructions, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
-from tollmeter.report.ci_formats import VisitLine, go_name
+from tollmeter.report.ci_formats import Benchmark, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
 from tollmeter.store.request import read_request
 
@@ -147,12 +147,12 @@ def visit_values(results: Results) -> Iterator[VisitValues]:
                     yield values
 
 
-def visit_lines(results: Results) -> Iterator[VisitLine]:
+def visit_lines(results: Results) -> Iterator[Benchmark]:
     """Yields the values of every row under the names that Go gives to benchmarks."""
     for visit_value in visit_values(results):
         point = visit_value.point
         name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
-        yield VisitLine(name, visit_value.metric.unit, visit_value.values)
+        yield name, visit_value.metric.unit, visit_value.values
 
 
 def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[VisitValues]:

@@ -85,6 +85,8 @@ def _escaped(text: str, more: str = "") -> str:
 # ---- compared formats -----------------------------------------------------------------------------------------------
 
 FORMAT = 2
+Benchmark = tuple[str, str, Sequence[float]]
+"""Name in Go's form without its prefix, unit, and a value for each visit."""
 _GO_UNITS = {"ns": "ns/op", "B": "B/op", "cycle": "cycles/op", "instruction": "instrs/op", "fault": "faults/op"}
 
 
@@ -160,22 +162,13 @@ def annotated(compared: Compared) -> list[Annotation]:
     ]
 
 
-def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> Iterator[str]:
+def as_benchmarks(compared: Compared, values: Iterable[Iterable[Benchmark]]) -> Iterator[str]:
     """Yields the lines that `benchstat -col run FILE` reads: one for each visit, with the run as a key of the file."""
     for label, results, lines in zip(compared.labels, compared.runs, values, strict=True):
         machine = results.index.machine
         yield f"run: {label}\ncpu: {printable(machine.cpu)}\nkernel: {printable(machine.kernel)}\n"
-        for line in lines:
-            unit = _GO_UNITS.get(line.unit, line.unit)
-            yield "".join(f"Benchmark{line.name} 1 {value:.9g} {unit}\n" for value in line.values)
-
-
-class VisitLine(NamedTuple):
-    """The lines of a benchmark. values: one for each visit. name: in Go's form, without its prefix."""
-
-    name: str
-    unit: str
-    values: Sequence[float]
+        for name, unit, by_visit in lines:
+            yield "".join(f"Benchmark{name} 1 {value:.9g} {_GO_UNITS.get(unit, unit)}\n" for value in by_visit)
 
 
 def go_name(probe: str, metric: str, parameters: Iterable[tuple[str, Value]], abi: str, target: str) -> str:
