@@ -30,8 +30,8 @@ from tollmeter.library.options import Options, TimeOptions, statuses
 from tollmeter.library.prepare import sealed_head
 from tollmeter.library.resume import interrupted
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
-from tollmeter.model import Build, ClockReading, Failure, Opposed, Results
-from tollmeter.report.timed import Shown, Wanted, lines, verdict
+from tollmeter.model import EXIT_STATUS, Build, ClockReading, Failure, Opposed, Results
+from tollmeter.report.timed import Wanted, gauges_of, lines, verdict
 from tollmeter.store.journal import Journal
 from tollmeter.targets import energy
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
@@ -172,9 +172,8 @@ def measured(
     return done, open_run(folder / "run")
 
 
-def shown(results: Results, *names: str, failed: tuple[int, ...] = ()) -> str:
-    several = [Shown(name, "", 6e5, 1e5, failed, (7, 7)) for name in names]
-    return "\n".join(lines(results, several, WANTED))
+def shown(results: Results, *names: str, wanted: Wanted = WANTED) -> str:
+    return "\n".join(lines(results, dict.fromkeys(names, ""), wanted))
 
 
 def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
@@ -268,9 +267,9 @@ def test_a_run_that_fails_ends_it_and_what_was_measured_is_kept(tmp_path: Path) 
 def test_runs_that_fail_count_where_that_is_asked_for(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if place and run % 4 == 1 else 0)
     done, results = measured(tmp_path, process, TimeOptions(runs=20, allowed=frozenset({2, 3})))
-    failed = [*timed.gauges_of(results.outcomes, "true (2)", timed.EXIT_STATUS)]
+    failed = [*gauges_of(results.outcomes, "true (2)", EXIT_STATUS)]
     assert not done.trouble and failed == [3] * 5
-    assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(results, "true", "true (2)", failed=(3,) * 5)
+    assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(results, "true", "true (2)")
 
 
 def test_a_command_that_fails_at_once_has_no_number(tmp_path: Path) -> None:
@@ -299,8 +298,7 @@ def test_metrics_that_are_asked_for_are_counted_in_every_run_and_compared(tmp_pa
     assert [medians["true", name] for name in metrics] == [4000, 9000, 75, None]
     ratios = {pair.metric: round(pair.ratio, 3) for pair in results.index.opposed}
     assert (ratios["cycles"], ratios["instructions"], ratios["page-faults"]) == (2, 2, 1)
-    said = "\n".join(lines(results, [Shown(name, "", 0, 0, (), ()) for name in ("true", "true (2)")],
-                           WANTED._replace(metrics=metrics)))  # fmt: skip
+    said = shown(results, "true", "true (2)", wanted=WANTED._replace(metrics=metrics))
     assert "cycles: 2.00 times as many" in said and "page-faults 75" in said
     assert "energy" not in said and "in some runs" in done.uncounted["energy"]
 

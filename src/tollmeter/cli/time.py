@@ -208,27 +208,13 @@ def _progress() -> Callable[[int, float], None]:
 
 
 def _print(results: Results, commands: Sequence[Command], options: TimeOptions, answer: TextIO) -> None:
-    from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
-    from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
+    from tollmeter.library.timed import BUDGET_S, RATIO_SHARE
     from tollmeter.model import printable
-    from tollmeter.report.timed import Shown, Wanted, lines
+    from tollmeter.report.timed import Wanted, lines
 
-    def values_of(command: Command, gauge: str) -> list[int]:
-        return [int(value) for value in gauges_of(results.outcomes, command.name, gauge)]
-
-    def mean(command: Command, gauge: str) -> float:
-        values = values_of(command, gauge)
-        return sum(values) / max(1, len(values))
-
-    shown = [
-        Shown(
-            command.name, command.shell, mean(command, "user"), mean(command, "system"),
-            values_of(command, EXIT_STATUS), values_of(command, OUTPUT),
-        )
-        for command in commands
-    ]  # fmt: skip
+    shells = {command.name: command.shell for command in commands}
     wanted = Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S, options.metrics)
-    for line in lines(results, shown, wanted):
+    for line in lines(results, shells, wanted):
         print(printable(line), file=answer)
 
 

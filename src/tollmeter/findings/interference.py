@@ -19,7 +19,7 @@ from tollmeter.findings import (
     rule,
 )
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_all_emulated, is_intercepted, unread
-from tollmeter.model import Evidence, Machine, Results, Row, Severity
+from tollmeter.model import OUTPUT_GAUGE, Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent, short
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
@@ -31,7 +31,6 @@ TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads f
 BUSY_REMEDY = (
     "end them (`ps -eo pcpu,pid,comm --sort=-pcpu | head` lists them), or measure on CPUs that they do not use (--cpus)"
 )
-OUTPUT_GAUGE = "output"
 UNKNOWN_WITHOUT = {
     STATUS: "whether a seccomp filter or a tracer slows system calls",
     "/proc/stat": "how much time other programs and the hypervisor took",

@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import Scatter, estimate, hodges_lehmann, log_half_width
-from tollmeter.library.timed import EXIT_STATUS, gauges_of
 from tollmeter.library.typed_commands import Command
-from tollmeter.model import Failure, Outcome, Record, json_document
+from tollmeter.model import EXIT_STATUS, Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean
 from tollmeter.report.numbers import count, ratio_in_words
-from tollmeter.report.timed import COMMAND, TIME, time_with_interval
+from tollmeter.report.timed import COMMAND, TIME, gauges_of, time_with_interval
 
 _LEAST_TIMES = 5
 _NS = 1e9

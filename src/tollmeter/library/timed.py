@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from math import ceil, inf
@@ -25,7 +25,6 @@ from tollmeter.conduct import Stopping, Watch, hold_machine_lock
 from tollmeter.conduct.machine_lock import no_collections
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import command_metrics, places
 from tollmeter.library.derive import open_run
@@ -35,6 +34,8 @@ from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.typed_commands import Command, commands_of, fill, parameter_sets, words_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import (
+    EXIT_STATUS,
+    OUTPUT_GAUGE,
     Build,
     ClockReading,
     Failure,
@@ -68,9 +69,8 @@ from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workload_build import timer
 from tollmeter.version import VERSION
 
-PROBE, EXIT_STATUS = "command.run", "exit_status"
-"""Probe of timed commands; and the gauge of a run that failed and counts. This gauge and OUTPUT, a hash, are no
-metrics."""
+PROBE = "command.run"
+"""Probe of timed commands."""
 BUDGET_S, MIN_RUNS = 20.0, 10
 RATIO_SHARE = 1 / 3
 """Half-width of a ratio at which the run ends, as a share of the requested precision: a difference of the whole
@@ -501,13 +501,6 @@ class _Timing:
             if command_metrics.ENERGY in self._base.counted and (why := command_metrics.why_no_energy(ran)):
                 self._uncounted[command_metrics.ENERGY] = f"in some runs, {why}"
         values |= {EXIT_STATUS: ran.exit_code} if ran.status else {}
-        values |= {OUTPUT: ran.output_hash} if ran.output_hash else {}
+        values |= {OUTPUT_GAUGE: ran.output_hash} if ran.output_hash else {}
         clock = {"k": "clock", **msgspec.to_builtins(self._base.clock)}
         return [clock, *({"k": "gauge", "metric": name, "value": value} for name, value in values.items())]
-
-
-def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[float]:
-    """Yields a gauge of one command's executions, in order; executions without the gauge are left out."""
-    for outcome in outcomes:
-        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == name and gauge in outcome.gauges:
-            yield outcome.gauges[gauge]

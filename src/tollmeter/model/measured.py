@@ -27,6 +27,8 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Number of a CPU; negative if unknown."""
+EXIT_STATUS, OUTPUT_GAUGE = "exit_status", "output"
+"""Gauges of a command's execution that are no metrics: a status other than 0, and a hash of its output."""
 
 
 class Witness(Record, frozen=True, gc=False):

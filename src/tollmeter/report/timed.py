@@ -4,33 +4,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from math import inf, log, log1p
+from statistics import fmean
 from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, pair_name
 from tollmeter.judgement.verdict import MOST_OTHERS
-from tollmeter.model import Opposed, Results, Row
+from tollmeter.model import EXIT_STATUS, OUTPUT_GAUGE, Opposed, Outcome, Results, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, ratio_in_words, size, time
 
 COMMAND, TIME = "command", "time"
 """The parameter and the first metric of a run of commands."""
 ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
 """The second parameter of a bill, and its values for a whole run and for the boundary alone."""
-
-
-class Shown(NamedTuple):
-    """A command and its runs. by: its shell, or empty. user_ns, system_ns: means, since many kernels account whole
-    ticks. failed: nonzero exit statuses. outputs: hashes of its output, empty if not read."""
-
-    name: str
-    by: str
-    user_ns: float
-    system_ns: float
-    failed: Sequence[int]
-    outputs: Sequence[int]
 
 
 class Wanted(NamedTuple):
@@ -43,8 +34,15 @@ class Wanted(NamedTuple):
     metrics: tuple[str, ...] = ()
 
 
-def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
-    """Yields the answer as text. The first command is the reference."""
+def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[float]:
+    """Yields a gauge of one command's executions, in order; executions without the gauge are left out."""
+    for outcome in outcomes:
+        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == name and gauge in outcome.gauges:
+            yield outcome.gauges[gauge]
+
+
+def lines(results: Results, shells: Mapping[str, str], wanted: Wanted) -> Iterator[str]:
+    """Yields the answer as text. shells: by command, the first being the reference, its shell; empty without one."""
     run = results.index.run
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
@@ -53,14 +51,17 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
     against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
     pairs = results.index.opposed
     against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in pairs if pair.metric == TIME}
-    for place, command in enumerate(commands, 1):
-        yield f"{place}  {command.name}" if len(commands) > 1 else command.name
-        point = points.get(command.name, "")
-        yield from (f"   {line}" for line in _of_command(command, rows.get(command.name, {}), wanted.metrics))
+    for place, (name, shell) in enumerate(shells.items(), 1):
+        yield f"{place}  {name}" if len(shells) > 1 else name
+        point = points.get(name, "")
+        if shell:
+            yield f"   started by {shell} -c: the times contain the shell's"
+        taken = partial(gauges_of, results.outcomes, name)
+        yield from (f"   {line}" for line in _of_command(taken, rows.get(name, {}), wanted.metrics))
         if place > 1:
             yield f"   against 1  {against.get(point, f'not compared: command {place} has no result')}"
             yield from (f"   {line}" for line in _of_metrics(pairs, point, wanted.metrics))
-    first = {command.outputs[0] for command in commands if command.outputs}
+    first = {output for name in shells for output in islice(gauges_of(results.outcomes, name, OUTPUT_GAUGE), 1)}
     if len(first) > 1:
         yield "The commands print different output."
     others = run.surroundings.others if run.surroundings else None
@@ -77,16 +78,18 @@ def _of_metrics(pairs: Sequence[Opposed], point: str, metrics: Sequence[str]) ->
             yield f"           {name}: {change}{'' if pair.verdict == 'cannot tell' else f', {_MORE[pair.verdict]}'}"
 
 
-def _of_command(command: Shown, rows: Mapping[str, Row], metrics: Sequence[str]) -> Iterator[str]:
+def _of_command(
+    taken: Callable[[str], Iterator[float]], rows: Mapping[str, Row], metrics: Sequence[str]
+) -> Iterator[str]:
+    """Yields the lines of one command. taken: returns a gauge of its executions. User and system time are means, since
+    many kernels account whole ticks."""
     row = rows.get(TIME)
-    if command.by:
-        yield f"started by {command.by} -c: the times contain the shell's"
     if row is None or row.median is None:
         yield f"no time: {row.reason if row and row.reason else 'it was not run'}"
         return
     yield f"time       {_time_of_runs(row, row.median)}"
     value = {name: metric.median or 0.0 for name, metric in rows.items()}
-    cpu = f"user {time(command.user_ns)}   system {time(command.system_ns)}"
+    cpu = "   ".join(f"{name} {time(fmean(taken(name)))}" for name in ("user", "system"))
     yield f"CPU        {cpu}   peak resident {size(float(round(value['peak'])))}"
     yield (
         f"switches   {count(value['voluntary'])} voluntary, {count(value['involuntary'])} involuntary   "
@@ -97,11 +100,12 @@ def _of_command(command: Shown, rows: Mapping[str, Row], metrics: Sequence[str])
         yield f"counted    {count(value['instructions'])} instructions in user mode"
     for place, name in enumerate(name for name in metrics if name in rows and rows[name].median is not None):
         yield f"{'counted' if not place else '':<11}{name} {_amount(rows[name])}"
-    if command.failed:
-        several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
-        yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
-    if different := sum(output != command.outputs[0] for output in command.outputs):
-        yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
+    if failed := Counter(map(int, taken(EXIT_STATUS))):
+        several = ", ".join(f"{status}: {times}" for status, times in sorted(failed.items()))
+        yield f"exit       {failed.total()} of {row.visits} runs ended with a status other than 0 ({several})"
+    outputs = [*taken(OUTPUT_GAUGE)]
+    if different := sum(output != outputs[0] for output in outputs):
+        yield f"output     differs from the first run's in {different} of {len(outputs)} runs"
 
 
 def _time_of_runs(row: Row, median: float) -> str:
