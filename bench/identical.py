@@ -22,9 +22,9 @@ import numpy as np
 
 from tollmeter.library.derive import open_run
 from tollmeter.library.options import TimeOptions
-from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, gauges_of, ratios
+from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, ratios
 from tollmeter.model import PRECISION
-from tollmeter.report.timed import TIME, Wanted, verdict
+from tollmeter.report.timed import TIME, Wanted, gauges_of, verdict
 
 
 def medians(folder: Path, command: str) -> float:

@@ -231,7 +231,7 @@ def pairs() -> dict[str, tuple[Results, Results]]:
 
 def said(two: tuple[Results, Results]) -> str:
     differ, facts, same = overlay.differences(two, ("A", "B"))
-    tables = (differ, overlay.tolls_table(two, whole=True), overlay.changed_rows(two))
+    tables = (differ, tolls_table(two, SIDES, whole=True), overlay.changed_rows(two))
     return of_blocks([*filter(None, tables), *([facts] if facts else []), f"the same: {same}"])
 
 
@@ -239,7 +239,7 @@ def test_what_a_page_of_two_runs_says() -> None:
     first = said((of_few(pair().runs[0]), of_few(pair().runs[1])))
     approve("two-runs", first)
     approve_variations("two-runs-variations", first, {title: said(two) for title, two in pairs().items()})
-    few = overlay.tolls_table(pairs()["no system call in the other"], whole=False)
+    few = tolls_table(pairs()["no system call in the other"], SIDES, whole=False)
     assert few and "system call" not in {line.cells[0] for line in few.rows}
 
 

@@ -143,6 +143,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "word": run_verdict.verdict_word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
         "meaning": run_verdict.verdict_meaning(results), "held": run_verdict.withheld(results),
     }  # fmt: skip
+    sureness = tables.of_the_run(results, discarded) | tables.remarks(index.run)
     return {
         "run": index.run,
         "facts": tables.facts_of(index.machine),
@@ -151,7 +152,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "answer": headline(results),
         "problems": problems(results),
         "worth": worth,
-        "sureness": tables.of_the_run(results, discarded) | tables.remarks(index.run),
+        "sureness": {name: said for name, said in sureness.items() if name != "Unfinished"},
         "unfinished": unfinished,
         **_study(results, drawn),
         "in_turns": below_the_headline(results),
