@@ -20,7 +20,7 @@ enum replacement {
 struct cache {
   uint64_t sets;
   uint32_t ways, replacement;
-  uint32_t *lines; /* of a set: most recent first where the oldest goes */
+  uint32_t *lines; /* lines of each set, the most recent first if the oldest is replaced */
   uint64_t *dirty, *recent;
   uint64_t random;
 };

@@ -46,7 +46,7 @@ int qemu_plugin_install(uint64_t id, const void *about, int count, char **words)
     fputs("the instruction counter has no page: counter=PATH names a file of at least 64 KiB\n", stderr);
     return 1;
   }
-  counter[1] = 1; /* by which the program knows this machine's byte order */
+  counter[1] = 1; /* lets the program find this machine's byte order */
   qemu_plugin_register_vcpu_tb_trans_cb(id, count_block);
   return 0;
 }

@@ -18,7 +18,7 @@ enum { STACK_TOP = 16 };
 struct stack {
   uint64_t top[STACK_TOP];
   uint32_t topmost;          /* how many lie there */
-  uint64_t *line;            /* by place in a table of hashes; STACK_NEVER where it is free */
+  uint64_t *line;            /* line at each place of a hash table; STACK_NEVER: free */
   uint32_t *moment;          /* beside it */
   uint32_t *place;           /* by moment: the line that left the top then; none if it has returned */
   uint32_t *later;           /* by moment: sums of such marks (Fenwick 1994) */

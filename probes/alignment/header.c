@@ -30,7 +30,7 @@ struct packed_header {
 } __attribute__((packed, may_alias));
 
 struct frames {
-  unsigned char *headers; /* of the first frame; the others follow at FRAME_BYTES */
+  unsigned char *headers; /* headers of the first frame; the others follow at FRAME_BYTES */
   uint32_t expected, sum;
   uint64_t trapped_passes;
 };

@@ -29,7 +29,7 @@ static const char *const veth_addresses[2] = {"10.9.0.1", "10.9.0.2"};
 
 struct veth {
   int spaces[2];     /* descriptors of the namespaces */
-  const char *place; /* what was under way when something was refused */
+  const char *place; /* step in which the system refused something */
 };
 
 /* ---- netlink ---- */

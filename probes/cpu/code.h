@@ -296,7 +296,7 @@ static inline enum toll_status code_seal(struct toll_run *r, struct code *c) {
 
 struct code_blocks {
   code_entry entry;
-  uint64_t blocks; /* of one pass */
+  uint64_t blocks; /* blocks of one pass */
   uint64_t executed, expected;
 };
 

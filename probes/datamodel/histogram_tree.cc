@@ -28,7 +28,7 @@ struct State {
   size_t bins;
   Histogram filled, other;
   uint64_t random, fills, merges, walks;
-  uint64_t sum; /* of keys times their place in the order, over all walks */
+  uint64_t sum; /* sum of keys times their place in the order, over all walks */
 };
 
 /* Thomas Wang's mixing of 32 bits: every key bit moves every priority bit. */

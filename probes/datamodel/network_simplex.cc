@@ -50,7 +50,7 @@ struct Network {
 
 struct State {
   Network *network;
-  int64_t total; /* what the cheapest flow costs; 0 before it was computed */
+  int64_t total; /* cost of the cheapest flow; 0 before it was computed */
   uint64_t solved, asked;
 };
 

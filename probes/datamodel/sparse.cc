@@ -35,8 +35,8 @@ using Vector = Eigen::VectorXd;
 
 struct State {
   std::ptrdiff_t side;
-  double residual;   /* of the last solution, as a part of the right-hand side */
-  double checksum;   /* of the first solution */
+  double residual;   /* residual of the last solution over the right-hand side */
+  double checksum;   /* checksum of the first solution */
   uint64_t differed; /* later solutions that differ from the first in any bit */
   double matrix_bytes;
 };

@@ -57,8 +57,8 @@ namespace {
 struct Objects {
   size_t count;
   Shape **shapes;
-  uint32_t areas, sizes;           /* of one pass, as they must be */
-  uint32_t last_areas, last_sizes; /* of the last pass */
+  uint32_t areas, sizes;           /* expected sums of one pass */
+  uint32_t last_areas, last_sizes; /* sums of the last pass */
 };
 
 uint32_t expected_area(unsigned shape, uint32_t size) {

@@ -127,7 +127,7 @@ void body(struct toll_run *r) {
 }
 
 struct total {
-  long double sum, lost; /* what rounding took from the sum (Kahan) */
+  long double sum, lost; /* part of the sum lost by rounding (Kahan) */
 };
 
 void add(struct total *total, long double value) {

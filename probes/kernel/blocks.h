@@ -29,9 +29,9 @@ struct sector {
 };
 struct blocks {
   int file;
-  size_t bytes; /* of one */
+  size_t bytes; /* size of one block */
   uint64_t count;
-  uint32_t *written;    /* by block */
+  uint32_t *written;    /* number of writes of each block */
   struct sector *chunk; /* several blocks: what the file is made and checked by */
 };
 

@@ -77,7 +77,7 @@ static uint32_t run_program(struct maps *maps, int program, uint64_t turns) {
   attr.test.data_in = (uintptr_t)frame;
   attr.test.data_size_in = sizeof frame;
   while (bpf(BPF_PROG_TEST_RUN, &attr) < 0)
-    if (errno != EINTR) { /* by a signal to this process */
+    if (errno != EINTR) { /* EINTR: a signal to this process */
       maps->refused++;
       return 0;
     }

@@ -47,7 +47,7 @@ struct object {
 /* What each side has used of their one CPU. A batch's number is `asked` by one side and `paid` by the other. */
 struct used {
   uint64_t until_ns[CHANNEL_SIDES]; /* CPU time of each when both last were even */
-  uint64_t ahead_ns;                /* by which the asker has gone ahead since */
+  uint64_t ahead_ns;                /* time by which the asker has run ahead since */
   _Atomic uint32_t asked, paid;
 };
 struct call {

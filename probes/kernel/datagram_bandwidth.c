@@ -29,7 +29,7 @@ struct datagrams {
   unsigned other_end; /* index of the CPU */
   size_t bytes;
   char *message, *received;
-  struct tally taken; /* of the burst that arrives */
+  struct tally taken; /* tally of the arriving burst */
   uint32_t burst, last_burst;
   uint64_t sent, arrived, lost, torn;
   bool cut;

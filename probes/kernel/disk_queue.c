@@ -29,12 +29,12 @@ enum act { READ, WRITE };
 enum { MOST_DEPTH = 64, TIMES_DEPTH = 4 };
 
 struct queue {
-  struct io_ring ring; /* of the timed worker's process */
+  struct io_ring ring; /* ring of the timed worker's process */
   struct blocks blocks;
   bool writes;
   uint32_t depth;
   struct sector *buffers;     /* a block of each place */
-  uint64_t block[MOST_DEPTH]; /* that the place has in flight */
+  uint64_t block[MOST_DEPTH]; /* block that each place has in flight */
   uint64_t random;
   uint64_t failed, strange, asked, done;
   int refused;

@@ -24,7 +24,7 @@ enum { REFUSAL = EBADSLT, DISPATCH_ON = 1, DISPATCH_PASS = 0, NO_CALL = 0x3ffff0
 
 struct entry {
   long answer;
-  volatile char selector; /* of the dispatch: this byte says that calls pass */
+  volatile char selector; /* byte of the dispatch that states that calls pass */
 };
 
 /* `rules` comparisons that never hold. */

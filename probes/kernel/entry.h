@@ -86,7 +86,8 @@ TOLL_NOINLINE static long kernel_enter_by_sc(long number, long first, long secon
 #endif
 
 #ifdef __loongarch__
-#define NOT_KEPT "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8" /* by the kernel */
+#define NOT_KEPT \
+  "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8" /* registers that the kernel does not keep */
 #endif
 
 /* Enters the kernel once with two operands. Returns the result, a negative errno on error. */

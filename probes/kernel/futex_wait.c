@@ -44,7 +44,7 @@ struct waits {
   struct awaited awaited[MOST];
   unsigned act, futexes;
   uint64_t asked, as_expected; /* as_expected: ends of waits, by that futex or for that reason */
-  int error;                   /* of the last wait that ended otherwise */
+  int error;                   /* error of the last wait that ended otherwise */
 };
 
 static long wait_for_any(struct waits *waits) {

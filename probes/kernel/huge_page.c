@@ -38,7 +38,7 @@ struct region {
 };
 struct huge {
   unsigned act;
-  size_t bytes, small; /* of a huge page, and of a small one */
+  size_t bytes, small; /* sizes of a huge page and of a small one */
   struct region fresh, made;
   int refused; /* why the system refused a call, or 0 */
 };
@@ -95,7 +95,7 @@ static void act(struct huge *huge, struct region *region, uint64_t pages) {
 
 static char *map_region(struct toll_run *r, const struct huge *huge) {
   char *start = toll_buffer(r, (struct toll_buffer_request){.bytes = PAGES * huge->bytes, .pages = TOLL_PAGES_HUGE});
-  if (!start || toll_huge_bytes(start)) return start; /* those of the pool cannot be split */
+  if (!start || toll_huge_bytes(start)) return start; /* huge pages of the pool cannot be split */
   toll_skip(r, "the system gave no transparent huge pages, which this is about");
   return NULL;
 }

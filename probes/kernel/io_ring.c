@@ -33,14 +33,14 @@ enum operation { NOP, READ, READ_FIXED, PREAD };
 enum { PAGE = 4096, MOST_DEPTH = 64, IDLE_MS = 10, NO_WAIT = 8 /* RWF_NOWAIT, which not every C library defines */ };
 
 struct requests {
-  struct io_ring ring; /* of the timed worker's process */
+  struct io_ring ring; /* ring of the timed worker's process */
   enum operation operation;
   bool polled;
-  uint32_t depth, turns; /* of an iteration */
+  uint32_t depth, turns; /* operations of a turn, and turns of an iteration */
   int file;
   char *buffers; /* a page of each request */
   char page[PAGE];
-  int error;            /* of an entry after which not all requests were completed */
+  int error;            /* error of an entry after which not all requests were completed */
   int32_t result;       /* the last that was not as expected */
   uint64_t asked, done; /* operations; a request's user_data is its number */
   uint64_t wrong, strange;
@@ -133,7 +133,7 @@ static inline void write_requests(struct requests *q) {
     request->addr = (uint64_t)(uintptr_t)(q->buffers + k * PAGE);
     request->len = PAGE;
     request->opcode = q->operation == READ ? IORING_OP_READ : IORING_OP_READ_FIXED;
-    request->fd = q->operation == READ ? q->file : 0; /* of the registered ones, the first */
+    request->fd = q->operation == READ ? q->file : 0; /* 0: the first registered file */
     request->flags = q->operation == READ ? 0 : IOSQE_FIXED_FILE;
   }
 }

@@ -44,7 +44,7 @@ struct faults {
   size_t pages, page_bytes; /* of the known region, and of those that a check touches */
   struct region fresh, known;
   uint64_t sum;
-  int file; /* of lmbench's kind, whose regions are mapped anew */
+  int file; /* file of lmbench's kind, whose regions are mapped anew */
   uint16_t order[LMBENCH_PAGES];
 };
 

@@ -21,7 +21,7 @@ enum generator { RAND, RAND_R, RANDOM, LRAND48, DRAND48, KERNEL };
 enum { SEED = 4711 };
 
 struct drawn {
-  uint64_t sum, last, count; /* of the last batch */
+  uint64_t sum, last, count; /* results of the last batch */
   uint64_t refused, alike;
 };
 

@@ -19,7 +19,7 @@ struct rings {
   unsigned processes, rings;
   size_t footprint, line;
   int pipes[MOST_WORKERS][2];  /* into the worker of that number */
-  uint64_t laps[MOST_RINGS];   /* that every footprint of the ring must have seen */
+  uint64_t laps[MOST_RINGS];   /* laps that every footprint of the ring must have counted */
   uint64_t lost;               /* tokens that came wrong */
   uint64_t sums[MOST_WORKERS]; /* sum of the words that each worker has read, if a footprint is only read */
   char *footprints;

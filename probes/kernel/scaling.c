@@ -46,11 +46,11 @@ enum { BARRIER_PRIVATE = 1 << 3, REGISTER_PRIVATE = 1 << 4 };
 struct worker {
   const struct operation *operation;
   _Atomic uint32_t *word;
-  int file, pipe_end, epoll; /* what is duplicated, watched or read; the end of the pipe that is written to */
+  int file, pipe_end, epoll; /* file that is duplicated, watched or read; the pipe's end for writing */
   uint8_t byte;
   bool ready;
   pid_t parent;
-  int error; /* of an operation that the system refused */
+  int error; /* error of an operation that the system refused */
   size_t region_bytes, page_bytes;
   char *region; /* where the region is mapped again and again */
   uint64_t asked, done;
@@ -62,7 +62,7 @@ struct scaling {
   struct tree tree;
   struct worker *workers;
   char padding[LINE];
-  _Atomic uint32_t word; /* that every worker wakes nothing on */
+  _Atomic uint32_t word; /* word on which every worker calls wake without a waiter */
 };
 
 /* Per worker: what it needs beforehand, in its own process; and one operation. Both return whether they succeeded. */

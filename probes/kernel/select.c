@@ -28,11 +28,11 @@ enum { MOST_FILES = 1000 };
 
 struct watched {
   unsigned files;
-  unsigned asked_files; /* those with a descriptor below the number of files */
+  unsigned asked_files; /* files with a descriptor below the number of files */
   int file[MOST_FILES], other_end[MOST_FILES], epoll;
   struct pollfd polled[MOST_FILES];
   fd_set selected;
-  struct address server; /* of TCP */
+  struct address server; /* address of the TCP server */
   int listener;
   uint64_t asked, found;
 };
@@ -73,7 +73,7 @@ static bool watch_one(struct watched *watched, unsigned i) {
   watched->polled[i] = (struct pollfd){.fd = file, .events = POLLIN};
   if (file < FD_SETSIZE) FD_SET(file, &watched->selected);
   watched->asked_files += (unsigned)file < watched->files;
-  return epoll_ctl(watched->epoll, EPOLL_CTL_ADD, file, &event) == 0 || errno == EPERM; /* of a plain file */
+  return epoll_ctl(watched->epoll, EPOLL_CTL_ADD, file, &event) == 0 || errno == EPERM; /* EPERM: a plain file */
 }
 
 static enum toll_status prepare(struct toll_run *r) {

@@ -49,7 +49,7 @@ struct supervised {
   _Atomic int ready, refused; /* the tracer has the program; or the errno that kept it from that */
 };
 
-static volatile char selector = DISPATCH_PASS; /* of the dispatch */
+static volatile char selector = DISPATCH_PASS; /* selector byte of the dispatch */
 
 static void answer_signal(int signal_number, siginfo_t *info, void *context) {
   (void)signal_number, (void)info;

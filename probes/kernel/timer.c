@@ -22,11 +22,11 @@
 
 enum slack { USUAL, LEAST, NO };
 enum { LEAST_APPOINTMENTS = 1000, MOST_APPOINTMENTS = 1 << 16, BINS = 7 };
-#define LONGEST_NS UINT64_C(3000000000) /* of appointments that no sample asked for */
+#define LONGEST_NS UINT64_C(3000000000) /* longest total of appointments that no sample requested */
 
 struct timer {
   uint64_t interval_ns, next_ns, kept, early;
-  uint32_t *late_ns; /* of the first MOST_APPOINTMENTS */
+  uint32_t *late_ns; /* lateness of the first MOST_APPOINTMENTS */
 };
 
 /* Above the threads of interrupts (50), as what has to react in time is, and below those that guard the system (99). Its

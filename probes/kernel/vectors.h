@@ -27,7 +27,7 @@ struct vectors {
   bool kept;    /* the fault's address, in memory */
   bool control; /* the loop beside a test, and not the test */
   uint32_t answer;
-  const char *failure; /* what ended the last run in another way than its own; NULL: nothing */
+  const char *failure; /* unexpected end of the last run; NULL: none */
 };
 
 /* The address to which a test stores, and the value of its magic-number register. */

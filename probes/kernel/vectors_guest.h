@@ -24,7 +24,7 @@
 #define GUEST_CODE       0x10000
 #define GUEST_PROGRAM    0x11000
 #define GUEST_OBJECT     0x12000
-#define GUEST_COPY       0x13000 /* of the object, for its own map */
+#define GUEST_COPY       0x13000 /* copy of the object, for its own map */
 #define GUEST_GATE       4 /* INT n is one instruction for all n, but kvm_pvm makes of those that its own host refuses #UD */
 #define GUEST_PORT       0x10
 
@@ -50,7 +50,7 @@ static struct {
   int cpu;
   struct kvm_run *run;
   bool has_numbers; /* PCID: address spaces have numbers, and translations survive a switch */
-  int stats;        /* what KVM counts of this processor; -1: nothing */
+  int stats;        /* KVM's counters of this processor; -1: none */
   uint64_t exits_at, exits, turns;
 } guest;
 

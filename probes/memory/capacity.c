@@ -22,7 +22,7 @@ struct capacity {
   uint16_t order[TOGETHER * (CELL / LEAST_LINE)]; /* a cell of a group and a line in it */
   char *base;
   size_t line;
-  unsigned lines;  /* of a cell */
+  unsigned lines;  /* lines of a cell */
   double deadline; /* in seconds of this thread's CPU time */
   void **head;
   struct toll_cursor cursor;

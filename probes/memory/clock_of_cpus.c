@@ -27,7 +27,7 @@ struct clocks {
   unsigned count;
   char names[MOST_CPUS][NAME];
   double hz[MOST_CPUS], ramps_ns[MOST_CPUS], firsts[MOST_CPUS];
-  float rates[MOST_CHAINS], spent_ns[MOST_CHAINS]; /* of one CPU's chains, and its CPU time at their beginning */
+  float rates[MOST_CHAINS], spent_ns[MOST_CHAINS]; /* rates of one CPU's chains, and its CPU time at their beginning */
 };
 
 static double chain_hz(struct clocks *c) {

@@ -230,7 +230,7 @@ static enum toll_status check_walk(struct toll_run *r, struct worker *own, unsig
   const struct toll_cursors one = {.first = &own->walk.cursor, .count = 1, .loads = loads};
   const uint64_t steps = own->steps;
   const enum toll_status status = toll_check_loads(r, run_loop, one);
-  own->steps = steps; /* those of the check are no work */
+  own->steps = steps; /* steps of the check are not work */
   return status == TOLL_OK ? walk_check_place(r, &own->walk) : status;
 }
 

@@ -33,7 +33,7 @@ struct span {
   char *target;
   const char *source;
   size_t bytes;
-  uint64_t sum;    /* of all lanes read so far, modulo the width of a lane */
+  uint64_t sum;    /* sum of all lanes read so far, modulo the width of a lane */
   uint64_t passes; /* made so far: a write stores pattern_of(passes), an update adds one to each lane in each */
 };
 

@@ -19,8 +19,8 @@ struct loaded {
   uint64_t delay;
   enum traffic_mix mix;
   unsigned node, makers;
-  struct traffic_part *traffic; /* by worker, as are the next */
-  unsigned *places;             /* of its CPU among those of the visit */
+  struct traffic_part *traffic; /* part of each worker */
+  unsigned *places;             /* place of each worker's CPU among those of the visit */
 };
 
 static unsigned companions(const struct toll_run *r) {

@@ -19,7 +19,7 @@ struct node_traffic {
   enum traffic_mix mix;
   size_t line;
   unsigned node, cpus;
-  struct traffic_part *parts; /* by worker */
+  struct traffic_part *parts; /* part of each worker */
 };
 
 static bool is_of_node(const struct toll_run *r, int cpu) {

@@ -22,9 +22,9 @@ struct reader {
 struct asked_node {
   struct walk walk;
   size_t line;
-  const char *memory, *end; /* that the readers go through */
+  const char *memory, *end; /* memory that the readers go through */
   unsigned node, readers;
-  struct reader *reader; /* by worker */
+  struct reader *reader; /* reader of each worker */
 };
 
 /* The place of the timed worker, or of a reader, among the visit's CPUs: those of the node in turn. */

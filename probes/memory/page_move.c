@@ -21,7 +21,7 @@ enum { MOVE = 2, MOST_PAGES = 256 };
 
 struct moves {
   char *memory;
-  size_t pages, calls; /* of one call; for all the memory */
+  size_t pages, calls; /* pages of one call; calls for all the memory */
   unsigned node, home;
   uint64_t made, asked; /* calls of the body; how many it was asked for */
   void *address[MOST_PAGES];

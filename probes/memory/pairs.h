@@ -17,9 +17,9 @@
 struct pairs {
   char *memory;
   size_t count, distance;
-  size_t (*offset)(const struct pairs *p, size_t pair); /* of its first place, in bytes */
+  size_t (*offset)(const struct pairs *p, size_t pair); /* offset of a pair's first place, in bytes */
   void **head;
-  struct toll_cursor both, alone; /* of the pairs; of the first accesses alone */
+  struct toll_cursor both, alone; /* cursors of the pairs, and of the first accesses alone */
   bool proved;
 };
 

@@ -26,7 +26,7 @@ struct exchange {
   bool swaps;
   char padding[LINE_PAIR];
   struct side {
-    uint64_t trips; /* so far, by this side's account */
+    uint64_t trips; /* hand-overs so far, as this side counts them */
     char padding[LINE_PAIR - sizeof(uint64_t)];
   } sides[2];
   _Atomic uint32_t *lines[LINES];

@@ -30,9 +30,9 @@ struct instance {
 
 struct scaling {
   const struct kernel *kernel;
-  struct kernel mix; /* of a mix, which depends on the length of a line */
+  struct kernel mix; /* kernel of a mix, which depends on the length of a line */
   unsigned operation;
-  size_t bytes, piece_bytes, pieces; /* of one instance */
+  size_t bytes, piece_bytes, pieces; /* sizes of one instance */
   uint64_t passes;                   /* over a piece, in one iteration */
   struct instance *instances;
 };

@@ -46,7 +46,7 @@ struct stream {
   stream_run *run;
   bool non_temporal;
   unsigned threads;
-  size_t bytes, part_bytes; /* of one vector, and of one thread's part of it */
+  size_t bytes, part_bytes; /* sizes of one vector, and of one thread's part of it */
   char *vectors[3];         /* out, x, y */
   _Atomic uint32_t arrived, generation;
   struct thread thread[MOST_THREADS];

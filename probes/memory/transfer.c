@@ -70,7 +70,7 @@ struct transfer {
   enum who home;
   size_t line, lines, groups; /* bytes of a line, lines of a group, groups of the pool */
   char *pool, *sweep;
-  struct node *head;     /* of the next group, by the timed worker's account */
+  struct node *head;     /* first node of the next group, as the timed worker counts */
   uint64_t asked;        /* groups */
   uint64_t accessed;     /* groups */
   uint64_t strayed;      /* groups whose accesses did not lead to the next one */

@@ -24,7 +24,7 @@ enum { RESIDENT, EVICT, RELOAD };
 struct policy {
   unsigned test;
   char *memory;
-  size_t line, lines, bytes; /* of one set */
+  size_t line, lines, bytes; /* sizes and number of lines of one set */
   size_t sets, next;         /* sets in the pool; the next to be used */
   size_t step;               /* from one stored line to the next, in lines */
   unsigned long stored;      /* the last value stored */

@@ -36,8 +36,8 @@ const struct toll_metric toll_account_metrics[] = {
 
 static struct {
   struct toll_account begun;     /* when the program had run once */
-  struct toll_account in_bodies; /* of all timed bodies */
-  uint64_t iterations;           /* of these */
+  struct toll_account in_bodies; /* accounts of all timed bodies */
+  uint64_t iterations;           /* their iterations */
   uint64_t read_ns;              /* time between two readings of the CPU clock */
 } totals;
 

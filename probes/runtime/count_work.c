@@ -40,7 +40,7 @@ enum { BEFORE, FIRST, SECOND, DONE };
 
 static struct {
   _Atomic uint32_t state;  /* the kernel sets it to ENDED if a sandbox kills the tracer */
-  volatile unsigned batch; /* what the traced process does: BEFORE, FIRST, ... */
+  volatile unsigned batch; /* phase of the traced process: BEFORE, FIRST, ... */
   pid_t traced;
   bool steps, attached, signalled, cut;
   uint64_t stops[DONE + 1], most;

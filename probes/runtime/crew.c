@@ -29,14 +29,14 @@ struct gate {
 enum turn { ASLEEP, AWAKE, ITS_TURN };
 struct member {
   _Atomic uint32_t started; /* this background companion has begun to work */
-  _Atomic uint32_t turn;    /* of a companion that works in turn */
+  _Atomic uint32_t turn;    /* enum turn: state of a companion that works in turn */
   struct toll_lane lane;
   char padding[128 - 24]; /* companions write here while the timed worker runs: one cache line each */
 };
 
 static struct crew {
   struct gate start, done;
-  uint64_t iterations;       /* of the next batch, published by the gate; 0: the end */
+  uint64_t iterations;       /* length of the next batch, published by the gate; 0: the end */
   bool real_time;            /* the timed worker's priority in that batch */
   _Atomic uint32_t awake;    /* companions that have come through the gate */
   _Atomic uint32_t go;       /* the timed worker's clock is about to start */

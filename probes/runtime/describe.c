@@ -64,7 +64,7 @@ static void put_parameters(const struct toll_parameter *parameter) {
   toll_put_close(']');
 }
 
-static const char *const paces[] = {"lockstep", "background", "in turn"}; /* of enum toll_pace */
+static const char *const paces[] = {"lockstep", "background", "in turn"}; /* names of enum toll_pace */
 
 static void put_roles(const struct toll_role *role) {
   toll_put_open("roles", '[');

@@ -88,18 +88,18 @@ enum toll_priority {
 };
 struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
-  uint64_t iterations, control_iterations; /* of the shorter batch, as an earlier visit found it; 0: not known */
+  uint64_t iterations, control_iterations; /* length of the shorter batch in an earlier visit; 0: not known */
   enum toll_priority priority;
   char target[160];
   char marks[128];                /* the line for marks, `-` for standard output; empty: no marks */
-  char folder[TOLL_FOLDER_BYTES]; /* for files of a visit */
-  char relation[32];              /* of the visit's CPUs, as the host named it; only repeated in the record */
+  char folder[TOLL_FOLDER_BYTES]; /* folder for files of a visit */
+  char relation[32];              /* the host's name for the relation of the CPUs; only repeated in the record */
   char peer[64];                  /* address of a machine that serves; empty: none */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count;       /* 0: all CPUs that this process may use */
-  uint64_t full_width;      /* of the uncontended core: independent additions in 1,000 cycles; 0: not known */
-  uint64_t wait_ms;         /* that the visit may wait for an uncontended core */
-  uint64_t left_ms;         /* that the run has left; 0: not known */
+  uint64_t full_width;      /* independent additions of an uncontended core in 1,000 cycles; 0: not known */
+  uint64_t wait_ms;         /* longest wait for an uncontended core */
+  uint64_t left_ms;         /* remaining time of the run; 0: not known */
   int also[TOLL_MOST_CPUS]; /* CPUs that may stand in for the only one of `cpus` */
   unsigned also_count;
   bool counters_off; /* no events are counted beside samples */
@@ -231,7 +231,7 @@ uint64_t toll_core_waited_ns(void); /* in this visit */
 
 /* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
 
-extern const struct toll_metric toll_account_metrics[]; /* what is reported; ends with {0} */
+extern const struct toll_metric toll_account_metrics[]; /* reported metrics; ends with {0} */
 struct toll_account {
   uint64_t cpu_ns, minor_faults, major_faults;
 };
@@ -302,8 +302,8 @@ struct toll_visit {
   bool pinned, real_time, proved;
   const char *chosen_parameter, *chosen; /* toll_chose(); NULL: nothing */
   uint64_t proof_ns;                     /* time of the first batch, of the fewest iterations */
-  uint64_t buffer_bytes, chase_bytes;    /* that the probe asked for, in all */
-  uint64_t hugetlb_bytes;                /* of buffers in explicit huge pages */
+  uint64_t buffer_bytes, chase_bytes;    /* bytes that the probe requested in all */
+  uint64_t hugetlb_bytes;                /* bytes of buffers in explicit huge pages */
   double chase_in_order;                 /* share of a chase's first steps that lead to a neighbouring cell */
   uint64_t chase_stride, chase_pages;    /* pages: that its first 256 steps lead to */
   uint64_t counted_ns;                   /* time of counting the work of batches */
@@ -311,7 +311,7 @@ struct toll_visit {
   struct toll_stretch {
     char *start;
     size_t bytes;
-  } buffers[TOLL_MOST_STRETCHES]; /* of this process alone */
+  } buffers[TOLL_MOST_STRETCHES]; /* buffers of this process alone */
   unsigned buffer_count;          /* more buffers than are recorded: not all are known */
   unsigned gauge_count;
   struct toll_gauge {

@@ -117,7 +117,7 @@ struct toll_role {
   enum toll_pace pace;
   unsigned (*count)(const struct toll_run *r);                /* how many; NULL: one */
   unsigned (*cpu)(const struct toll_run *r, unsigned worker); /* index into r->cpus for a worker; NULL: its number */
-  uint64_t background_iterations;                             /* of one turn of a background body; 0: one */
+  uint64_t background_iterations;                             /* iterations of one turn of a background body; 0: one */
 };
 
 struct toll_probe {
@@ -135,11 +135,11 @@ struct toll_probe {
   uint64_t quantum;              /* iterations are a multiple of this; 0: one */
   bool alike;     /* the control runs as many iterations as the body, so that both walk through as much memory */
   bool switches;  /* the probe is switched out by design: a switch does not discard a sample */
-  bool faults;    /* the same for page faults */
-  bool enters;    /* how many system calls an operation makes is its own, and depends on the point */
+  bool faults;    /* the probe takes page faults by design: they do not discard a sample */
+  bool enters;    /* the number of system calls of an operation depends on the point */
   bool sleeps;    /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
   unsigned calls; /* system calls of one operation, verified by counting; 0: not declared */
-  unsigned control_calls; /* the same of one turn of a control that has a boundary of its own */
+  unsigned control_calls; /* system calls of one turn of a control with its own boundary */
   bool pauses;            /* the body pauses the timer: part of it is untimed by design */
   bool once;              /* what it reports is found in prepare: a layout serves one visit, and no other repeats it */
   bool accounts;          /* memory, faults and CPU time of the process are part of the answer (account.c) */
@@ -163,7 +163,7 @@ const char toll_build_flags[] = TOLL_FLAGS;
 /* ---- a run, as a probe sees it ----------------------------------------------------------------------------------- */
 
 struct toll_run {
-  uint64_t iterations; /* of this batch */
+  uint64_t iterations; /* iterations of this batch */
   void *state;
   unsigned worker, workers;
   const int *cpus; /* the CPUs of this visit, by the system's numbers */
@@ -211,8 +211,8 @@ size_t toll_huge_bytes(const void *buffer);
 /* For prepare, before a program allocates this many bytes by itself: skips, with both sizes, if the system or the ABI
  * has less. */
 enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes);
-size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
-size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system says, else 32 MiB */
+size_t toll_line_bytes(void);       /* line of the first data cache by the system, else 64 */
+size_t toll_last_cache_bytes(void); /* this CPU's largest cache by the system, else 32 MiB */
 /* The sum of the largest caches of the first `cpus` CPUs of the visit, each cache counted once. */
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
@@ -261,7 +261,7 @@ enum { TOLL_MOST_CURSORS = 128 };
 struct toll_cursors {
   struct toll_cursor *first;
   size_t count, stride; /* at most TOLL_MOST_CURSORS, so many bytes from one to the next */
-  unsigned loads;       /* of each cursor in one iteration */
+  unsigned loads;       /* loads of each cursor in one iteration */
 };
 /* For check: the body must move each cursor by exactly the requested number of loads. The position in a chase gives
  * this number only modulo the length of the cycle: a body that drops 32 loads per batch is at the right position of a

@@ -24,7 +24,7 @@ enum transfer_ends { BOTH_ENDS, SENDER, RECEIVER, NEITHER };
 struct transfer {
   struct tcp_pcb *sender, *receiver;
   unsigned char *source, *target; /* RECORDS slots each */
-  size_t sent, received;          /* of this turn */
+  size_t sent, received;          /* bytes of this turn */
   bool broken, is_paused;
   enum transfer_ends timed;
 };

@@ -20,7 +20,7 @@ enum {
   MOST_NODES = 64,
   FIRST_PAIRS = 28, /* pairs of CPUs in the first round of a matrix; each round visits all pairs if there are no more */
   PASSES = 2,
-  SETS = 3, /* of CPUs: cores, last-level caches, packages */
+  SETS = 3, /* kinds of sets of CPUs: cores, last-level caches, packages */
   SET_CPUS = 1024,
   KEPT_VISITS = 24,
   LONGEST_LINE = 65536,
@@ -48,12 +48,12 @@ struct probe {
 struct point {
   uint16_t probe, abi;
   char words[WORDS_BYTES]; /* NAME=VALUE ... in the order of the probe's parameters */
-  uint64_t bytes;          /* that its sizes state */
+  uint64_t bytes;          /* bytes that its sizes state */
   uint64_t iterations, control_iterations;
   bool is_typical, is_final; /* is_final: no further visit changes its row */
   unsigned failures, visits, layouts;
-  unsigned pairs_seen; /* of a matrix, in all passes */
-  double seconds;      /* of the last visit; before the first one estimated */
+  unsigned pairs_seen; /* visited pairs of a matrix, in all passes */
+  double seconds;      /* duration of the last visit; before the first one an estimate */
   float *values;       /* KEPT_VISITS for each metric of the probe */
 };
 
@@ -69,13 +69,13 @@ enum { LEAST_LAST_BYTES = 32 << 20 };
 struct machine {
   char architecture[32], host[80], cpu[128], kernel[96];
   uint64_t cache_bytes[10], last_bytes, memory_bytes;
-  unsigned cpus; /* that are online */
+  unsigned cpus; /* number of online CPUs */
   int allowed[MOST_CPUS];
   unsigned allowed_count;
   struct node nodes[MOST_NODES];
   unsigned node_count;
   double core_hz;
-  short sets[SETS][SET_CPUS]; /* by the number of a CPU: which set it is in; -1: in none */
+  short sets[SETS][SET_CPUS]; /* for each CPU: the set that contains it; -1: none */
 };
 
 struct plan {
@@ -85,7 +85,7 @@ struct plan {
   unsigned probe_count;
   struct metric metrics[MOST_METRICS];
   unsigned metric_count;
-  char abis[16][32]; /* those that run here */
+  char abis[16][32]; /* ABIs that run here */
   unsigned abi_count;
   struct point points[MOST_POINTS];
   unsigned point_count;

@@ -19,8 +19,8 @@
 enum {
   ROUNDS_OF_ALL = 2,
   MOST_FAILURES = 2,
-  LATER_PAIRS = 256, /* that a later round visits */
-  SERVED_PAIRS = 32, /* by one process */
+  LATER_PAIRS = 256, /* pairs that a later round visits */
+  SERVED_PAIRS = 32, /* pairs that one process serves */
   SAMPLES = 16,
   SAMPLE_NS = 300000,
   MATRIX_SAMPLES = 4,
@@ -376,8 +376,8 @@ static bool visited(struct point *point, unsigned round, unsigned pair) {
 
 /* ---- rounds ---- */
 
-static double matrix_s;      /* that all matrices have taken */
-static double matrix_most_s; /* that they may take until the end of this round */
+static double matrix_s;      /* time that all matrices have taken */
+static double matrix_most_s; /* time that they may take until the end of this round */
 
 /* A large layout takes long to set up: its second visit comes after the third visit of all others. */
 static bool is_due(const struct point *point, unsigned round) {
@@ -489,7 +489,7 @@ static void say_pairs(const struct point *point) {
 static int measured(void) {
   static const char *const status[] = {"settled", "budget", "interrupted", "interrupted"};
   const enum ended ended = rounds();
-  const int error = errno; /* of the write that failed, if one did */
+  const int error = errno; /* error of a write that failed, if one did */
   char reason[200] = "";
   if (ended == BUDGET) snprintf(reason, sizeof reason, "the %.0f s for measuring were spent", plan.budget_s);
   if (ended == INTERRUPTED) snprintf(reason, sizeof reason, "it was asked to stop");

@@ -33,7 +33,7 @@ enum event {
   EXECS,
   EXITS,
   SIGNALS, /* delivered to a handler */
-  WAKES,   /* of another task */
+  WAKES,   /* wake-ups of other tasks */
   MIGRATIONS,
   LOAD_FAULTS,   /* user mode, first load of a page */
   STORE_FAULTS,  /* user mode, first store to a page that is not mapped */

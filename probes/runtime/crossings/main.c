@@ -43,8 +43,7 @@ struct answer {
   uint64_t wall_ns;
   int status;
   char errors[200];                       /* the last line that the command wrote there, if it failed */
-  double toll_ns, window_ns, counting_ns; /* of getppid, without counting and then by the very programs that counted:
-                                             0 if those are not used */
+  double toll_ns, window_ns, counting_ns; /* costs of getppid, without counting and with it; 0 if BPF does not count */
 };
 
 static int errors = -1; /* a file in memory for the command's standard error */
@@ -155,7 +154,7 @@ static void spawn(size_t processes) {
   }
 }
 
-/* Processes that end at once, by fork(2), of a process with many pages. */
+/* Forks processes that end at once from a process with many pages. */
 static void fork_with_pages(size_t processes) {
   enum { PAGES = 4096 };
   const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);

@@ -26,7 +26,7 @@ enum { MOST_OUTPUT = 1 << 20, NOT_STARTED = 127 };
 
 struct command {
   int image, output; /* image: below nothing for a command of the system */
-  int status;        /* of the last run that failed, as wait(2) tells it */
+  int status;        /* wait(2) status of the last run that failed */
   uint64_t runs, sound;
   double cpu_ns, minor_faults, major_faults, peak_bytes;
 };

@@ -361,7 +361,7 @@ static void answer_signals(void) {
   sigaction(SIGTERM, &stop, NULL);
   sigaction(SIGALRM, &late, NULL);
   ends_of_children = signalfd(-1, &end_of_child, SFD_CLOEXEC | SFD_NONBLOCK);
-  signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, which may end of it */
+  signal(SIGINT, SIG_IGN); /* a terminal sends it to the command too, which may end by it */
   signal(SIGHUP, SIG_IGN);
 }
 

@@ -61,7 +61,7 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
     parted = abs(each - difference)
     if parted > _PROVEN * noise and parted > _PARTED * abs(difference):
         share = 100 * (each / difference - 1) if difference else 0.0
-        return Paid(None, f"a batch and the difference of two part by {share:+.1f} %: the difference stands")
+        return Paid(None, f"the cost by batches is {share:+.1f} % off that by differences, which is used")
     return Paid(once)
 
 

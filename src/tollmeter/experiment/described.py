@@ -165,7 +165,7 @@ def _described(recorded: Recorded) -> Places:
             return "the run describes the executable of each visit"
         if visit.revision not in (0, probe.revision):
             return "a visit has its probe's revision"
-        if known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
+        if known and not _has_parameters(known, {name: value for name, value in point.parameters if name != RELATION}):
             return "a visit's parameters are those of its probe"
         is_other = visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
         return "the work of an iteration is the same in all visits of a point" if is_other else ""
@@ -173,7 +173,7 @@ def _described(recorded: Recorded) -> Places:
     return recorded.table.broken(why)
 
 
-def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
+def _has_parameters(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
     return known.keys() == given.keys() and all(
         str(value) in known[name] if known[name] else not isinstance(value, int) or value >= 0
         for name, value in given.items()

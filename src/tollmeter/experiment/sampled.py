@@ -27,8 +27,8 @@ MOST_SAMPLES = 2
 """Highest ratio of the number of samples to the requested number."""
 LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
 """Fewest clock steps of a batch whose time must differ between samples: a shorter loop may take equal times on a
-quiet core. LEAST_SPACED_STEPS: the same of the distance between samples; 14,000 equal steps of a clock of 24 MHz
-were seen."""
+quiet core. LEAST_SPACED_STEPS: fewest clock steps between samples whose distances must differ; equal distances of
+14,000 steps of a clock of 24 MHz were observed."""
 LEAST_SPACED = 6
 """Fewest samples of a visit whose distances are examined."""
 USUALLY_WHOLE = 0.9

@@ -53,8 +53,8 @@ LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
 SAME_SIZE, LONGEST_RUN = 0.05, 4
-"""Largest difference from a whole number of doublings, and largest number of doublings, of the runs of pages that fill
-a cache with few colours."""
+"""Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
+of doublings, and largest number of doublings."""
 MOST_TURNS = 6
 BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches

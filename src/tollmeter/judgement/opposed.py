@@ -174,13 +174,13 @@ def _record(
 ) -> Opposed:
     """Returns the record of an interleaved pair. For a rate, the ratio of costs is inverted. metrics: the other point's
     metric, and the point's metric as it was timed or counted."""
-    same, metric = metrics
+    other_metric, metric = metrics
     ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
         metric=metric.name, unit=metric.unit, point=pair_name(point), against=pair_name(other), ratio=value, low=low,
         high=high, blocks=compared.blocks, verdict=verdict,
-        metric_against=same.name if same.name != metric.name else "",
+        metric_against=other_metric.name if other_metric.name != metric.name else "",
     )  # fmt: skip
 
 

@@ -112,7 +112,8 @@ _MOST_LOSS = 0.75 * PENALTY
 _APART = 1 / 64
 """Standard errors between levels that are looked for: 10,000 values took 10 s and 2.4 GB with one level each."""
 _QUANTILE, _NORMAL_QUANTILE = 0.8, 1.2815516
-"""Of the distances of neighbours, which a change and some outliers leave alone; and the same of normal values."""
+"""Quantile of the distances of neighbours by which scatter is estimated, since a change and some outliers do not move
+it; and this quantile of normal values."""
 _LEAST_FOR_SCATTER = 5
 
 

@@ -158,8 +158,8 @@ def write_parquet(table: ParquetTable, path: Path, about: Mapping[str, str]) -> 
             source = _lines(table, folder) if table.arrays is None else _parts(db, table, folder)
             db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 8192{keys})")
     except duckdb.Error as error:
-        told, is_full = str(error).partition("\n")[0], os.strerror(errno.ENOSPC)
-        why = is_full if is_full in told else told  # DuckDB quotes the system's answer in JSON
+        message, disk_is_full = str(error).partition("\n")[0], os.strerror(errno.ENOSPC)
+        why = disk_is_full if disk_is_full in message else message  # DuckDB quotes the system's answer in JSON
         raise Failure(f"the table cannot be written as Parquet: {why}", 5) from error
 
 
