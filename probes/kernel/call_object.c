@@ -44,7 +44,8 @@ struct object {
     struct object *items;
   } value;
 };
-/* What each side has used of their one CPU. A batch's number is `asked` by one side and `paid` by the other. */
+/* CPU time that each side has used of their common CPU. A batch's number is `asked` by one side and `paid` by the
+ * other. */
 struct used {
   uint64_t until_ns[CHANNEL_SIDES]; /* CPU time of each when both last were even */
   uint64_t ahead_ns;                /* time by which the asker has run ahead since */

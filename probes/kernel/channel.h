@@ -26,7 +26,7 @@
 enum { CHANNEL_LINE = 128 };
 enum channel_side { ASKER, OWNER, CHANNEL_SIDES };
 
-/* What one side has sent. */
+/* A word that one side has sent. */
 struct channel_slot {
   _Atomic uint32_t word;
   _Atomic uint32_t sleeps; /* the reading side can't be reached but by a wake-up */

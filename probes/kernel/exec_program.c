@@ -82,7 +82,7 @@ static void exec(struct toll_run *r) {
   execs->failed += !chain(r->iterations, toll_choice(r, "linked") == DYNAMIC);
 }
 
-/* Of the dynamic program the static ones between; of the static one nothing. */
+/* Executes the static programs that lie between dynamic ones; nothing if the program is static. */
 static void control(struct toll_run *r) {
   struct execs *execs = r->state;
   if (toll_choice(r, "linked") == DYNAMIC) execs->failed += !chain(r->iterations, false);

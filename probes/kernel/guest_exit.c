@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) uint64_t strange_of(const struct ex
   return strange;
 }
 
-/* Of these three the loop is the instruction alone: RDTSCP and PAUSE leave nothing to overlap with. */
+/* For these three kinds the loop is the instruction alone: RDTSCP and PAUSE leave nothing to overlap with. */
 static inline __attribute__((always_inline)) uint64_t last_of(const struct exits *exits, uint64_t i, enum kind kind) {
   uint64_t last = 0;
   for (; i; i--) last = serve(exits, kind);

@@ -85,7 +85,7 @@ static int look_in_segments(struct dl_phdr_info *object, size_t bytes, void *con
 
 /* ---- hooks ---- */
 
-/* Of all system calls at sys_enter(registers, number) only this one. */
+/* Counts only this one of all system calls at sys_enter(registers, number). */
 static int load_counter(unsigned type, int map) {
   static struct code code;
   if (type == BPF_PROG_TYPE_RAW_TRACEPOINT) {

@@ -124,7 +124,7 @@ static void act_on_made(struct toll_run *r) {
   act(huge, &huge->made, r->iterations);
 }
 
-/* Of this process; below zero where the system does not say (Linux 4.14). */
+/* Returns the number of this process's huge pages; below zero if the system does not report it (Linux 4.14). */
 static long huge_pages(const struct huge *huge) {
   char line[128];
   long kilobytes = -1;

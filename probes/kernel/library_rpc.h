@@ -93,7 +93,7 @@ static inline void rpc_serve(uint64_t questions) {
   }
 }
 
-/* Of another machine's questions; ends with the process. */
+/* Serves the questions of another machine until the process ends. */
 static inline void rpc_serve_alone(int file, int type, uint32_t (*answer)(void *context, uint32_t question)) {
   rpc.answer = answer;
   if (rpc_open_server(file, type)) rpc_serve(UINT64_MAX);

@@ -21,7 +21,7 @@ struct listing {
   char buffer[32 << 10] __attribute__((aligned(8)));
 };
 
-/* What getdents64(2) writes: the length of the entry after two numbers of 8 bytes. */
+/* Returns the number of entries that getdents64(2) wrote; an entry has its length after two numbers of 8 bytes. */
 static uint64_t entries_in(const char *buffer, long bytes) {
   uint64_t count = 0;
   uint16_t length;

@@ -28,8 +28,8 @@
 #include "toll.h"
 
 enum kind { ANONYMOUS_WRITE, ZERO_READ, COPY_ON_WRITE, SHARED_FILE, HUGE_PAGE, LMBENCH };
-/* As many pages as lmbench's kind reads in an iteration, so that a batch of SOME_PAGES iterations reads its whole file: the
- * first pages of a map fault and bring the others, and a batch of a part of them cost 4 or 300 us. */
+/* lmbench's kind reads PAGES_EACH pages in an iteration, so that a batch of SOME_PAGES iterations reads its whole
+ * file: the first pages of a map fault and map the others too, and a batch of a part of them cost 4 or 300 us. */
 enum { SMALL_PAGES = 256, SOME_PAGES = 32, LMBENCH_PAGES = 1024, PAGES_EACH = LMBENCH_PAGES / SOME_PAGES };
 enum { FILE_MARK = 0x5a, OWN_MARK = 0x3c };
 
@@ -230,7 +230,7 @@ static uint64_t faults_of_round(struct faults *faults) {
   return faults_so_far() - before;
 }
 
-/* What each page must hold now: its file's byte or zero, and after it what was stored. */
+/* Returns whether each page holds its file's byte or zero, and after it the stored byte. */
 static bool pages_are_right(const struct faults *faults) {
   const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
   const char first = (char)(of_file ? FILE_MARK : faults->kind == HUGE_PAGE ? OWN_MARK : 0);

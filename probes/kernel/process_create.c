@@ -35,7 +35,7 @@ enum { CHILD_STATUS = 7 };
 static char *const short_life[] = {(char *)SHORT_LIFE "=1", NULL};
 static char *const self_words[] = {(char *)SELF, NULL};
 static char *const shell_words[] = {(char *)"sh", (char *)"-c", (char *)"exit 7", NULL};
-/* By its creator's number: in the shell, /proc/self is the shell. */
+/* Path of the program by its creator's number, since /proc/self is the shell in a shell. */
 static char self_path[64];
 static char *const shell_self_words[] = {(char *)"sh", (char *)"-c", self_path, NULL};
 

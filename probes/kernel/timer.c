@@ -80,7 +80,8 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* Of wake-ups in order: how many are in each bin, the first up to 4 us, each up to four times the last. */
+/* Reports the share of the sorted wake-ups in each bin; the first bin ends at 4 us, and each further one at four
+ * times the last. */
 static void report_bins(struct toll_run *r, const struct timer *timer, size_t count) {
   static const char *const names[BINS] = {"to_4_us",   "at_4_us", "at_16_us", "at_64_us",
                                           "at_256_us", "at_1_ms", "at_4_ms"};

@@ -26,7 +26,7 @@ struct tree {
   unsigned files;
 };
 
-/* Of /tmp/toll.XXXXXX/d/d/0/17 the part before the last two components. */
+/* Writes the part of a path such as /tmp/toll.XXXXXX/d/d/0/17 before the last two components. */
 static inline int tree_write_stem(const struct tree *tree, unsigned components, char *path) {
   int length = snprintf(path, TREE_PATH, "%s", tree->root);
   for (unsigned i = 2; i + 2 < components; i++) length += snprintf(path + length, TREE_PATH - (size_t)length, "/d");

@@ -45,7 +45,7 @@ static inline struct vectors_way vectors_way(enum vectors_test test) {
   }
 }
 
-/* What a run leaves in the register of answers. */
+/* Returns the value that a run leaves in the register of answers. */
 static inline uint32_t vectors_expected(enum vectors_test test) {
   switch (test) {
     case VECTORS_SVC:

@@ -168,8 +168,9 @@ static bool guest_set_call(void) {
 
 /* ---- what stands in between ----------------------------------------------------------------------------------------- */
 
-/* How often the guest was left for its host, ever: the statistic `exits` (api.rst, 4.133), an unsigned word in a file of
- * descriptors and values. On hardware that delivers a guest's faults by itself, that is once a batch, and not once a turn. */
+/* Returns the number of all exits from the guest to its host: the statistic `exits` (api.rst, 4.133), an unsigned
+ * word in a file of descriptors and values. On hardware that delivers a guest's faults by itself, that is once a
+ * batch, and not once a turn. */
 static uint64_t guest_exits(void) {
   uint64_t exits = 0;
   const bool is_read =

@@ -26,11 +26,11 @@ enum {
   VIRTIO_QUEUES = 0x12 /* in the common configuration */
 };
 
-/* Where the common configuration is: which BAR, and how far in it. False where the device has none. */
 static inline bool virtio_is(const uint8_t space[256]) {
   return (space[0] | space[1] << 8) == VIRTIO_VENDOR;
 }
 
+/* Finds the BAR of the common configuration and its offset there. Returns false if the device has none. */
 static inline bool virtio_find(const uint8_t space[256], unsigned *bar, uint32_t *offset) {
   if (!virtio_is(space)) return false;
   unsigned at = space[PCI_FIRST_CAPABILITY];

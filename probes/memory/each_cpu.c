@@ -76,7 +76,7 @@ TOLL_NOINLINE static void add(struct worker *own, uint64_t steps) {
   own->sum[0] = sum;
 }
 
-/* As many chains as registers hold. */
+/* Repeats its argument for each chain; the registers limit their number. */
 #if __SIZEOF_POINTER__ == 8 && !defined(__arm__)
 #define EACH(of) of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7)
 enum { CHAINS = 8 };

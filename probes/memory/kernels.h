@@ -37,7 +37,7 @@ struct span {
   uint64_t passes; /* made so far: a write stores pattern_of(passes), an update adds one to each lane in each */
 };
 
-/* What portable kernels work on, whatever the memory was written as. */
+/* Types with which portable kernels access memory of any type. */
 typedef unsigned long word __attribute__((may_alias));
 typedef uint32_t half_word __attribute__((may_alias));
 
@@ -178,7 +178,8 @@ struct bandwidth {
   double huge_share;
 };
 
-/* How much of the memory lies in huge pages is reported beside the rate; of two buffers, of the second. */
+/* Allocates a buffer. The share of it in huge pages is reported beside the rate; for two buffers, that of the
+ * second. */
 static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned colour) {
   struct bandwidth *b = (struct bandwidth *)r->state;
   char *memory = large_buffer(r, bytes, colour);
@@ -208,8 +209,8 @@ static inline double pass_ns(const struct kernel *kernel, struct span *span) {
   return (double)(toll_clock_ns(CLOCK_MONOTONIC_RAW) - began) / (double)passes;
 }
 
-/* Of kernels that are not clearly apart the last of the list, where the widest ones are, or chance would choose. Passes are
- * repeated for a quarter of a second, and their least time counts. */
+/* Returns the fastest kernel; among kernels of about equal speed the last of the list, which is the widest, so that
+ * chance does not choose. Passes are repeated for a quarter of a second, and their least time counts. */
 static inline const struct kernel *fastest_of(struct kernels list, struct span *span) {
   enum { ROUNDS = 6, ENOUGH_NS = 250000000, MOST_KERNELS = 32 };
   const double clearly = 0.95;
@@ -264,7 +265,7 @@ static inline uint64_t pattern_of(uint64_t passes) {
   return (1 + passes % 255) * UINT64_C(0x0101010101010101);
 }
 
-/* What each 32-bit word of a span holds at first: all different, whatever the order of bytes. */
+/* Returns the first value of a 32-bit word of a span: all words differ, in either byte order. */
 static inline uint32_t mark_of(size_t word) {
   return (uint32_t)word * 2654435761u + 40503u;
 }

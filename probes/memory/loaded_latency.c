@@ -107,7 +107,8 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, &l->walk, load);
 }
 
-/* Of a burst: lines read, and lines written back or written by non-temporal stores. */
+/* Counts the bytes of a burst: lines that are read, and lines that are written back or written by non-temporal
+ * stores. */
 static void work(const struct toll_run *r, struct toll_work *work) {
   const struct loaded *l = r->state;
   work->bytes = (double)traffic_lines(l->mix) * (double)l->line;

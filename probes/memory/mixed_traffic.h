@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) unsigned long burst_lines(char *sta
   return seen;
 }
 
-/* Of four lines one is read, and three are written whole. */
+/* Reads one line of four, and writes three of them whole. */
 static inline unsigned long burst_one_to_three(char *start, size_t line, unsigned long value) {
   unsigned long seen = 0;
   for (unsigned i = 0; i < BURST; i += 4, start += 4 * line) {

@@ -12,7 +12,7 @@
 
 #include "large.h"
 
-/* Of <linux/mempolicy.h>, which a C library need not carry. */
+/* Constants of <linux/mempolicy.h>, which a C library need not contain. */
 enum { NUMA_DEFAULT = 0, NUMA_BIND = 2, NUMA_ASK_NODE = 1, NUMA_ASK_ADDRESS = 2 };
 
 /* Memory nodes of the kernel's largest configuration. */

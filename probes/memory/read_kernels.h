@@ -175,7 +175,7 @@ TOLL_NOINLINE static void read_rvv(struct span *span, uint64_t passes) {
 static const char *const read_kernel_names[] = {READ_KERNELS(KERNEL_NAME) "best", NULL};
 static const struct kernel read_kernels[] = {READ_KERNELS(KERNEL_ROW)};
 
-/* What one pass over a marked span adds to its sum: found once, since every visit asks for it. */
+/* Returns what one pass over a marked span adds to its sum. It is computed once, since every visit needs it. */
 static inline uint64_t read_expected(const struct kernel *kernel, size_t bytes) {
   static const struct kernel *known_kernel;
   static size_t known_bytes;

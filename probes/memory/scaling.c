@@ -39,7 +39,8 @@ struct scaling {
 
 #define WIDEST(kernels) kernel_widest(kernels, sizeof kernels / sizeof kernels[0])
 
-/* Of a mix: one line in three, or two, is changed, by one in its first word. The system is asked for its length once. */
+/* Length of a line, for a mix that adds one to the first word of one line in three, or in two. The system is asked
+ * for its length once. */
 static size_t line;
 
 TOLL_NOINLINE static void mix_3_1(struct span *span, uint64_t passes) {

@@ -25,7 +25,7 @@ struct part {
 
 typedef void stream_run(struct part *part, double scalar);
 
-/* What one thread keeps for itself. */
+/* Data of one thread. */
 struct thread {
   struct part part;
   uint64_t batches, passes;
@@ -203,7 +203,7 @@ static inline void stream_body(struct toll_run *r) {
 
 /* ---- proof ---- */
 
-/* What element i of `out` must be. */
+/* Returns the expected value of element i of `out`. */
 typedef double stream_expected(const struct stream *s, const struct thread *own, size_t i);
 
 static inline enum toll_status stream_check_sums(struct toll_run *r) {

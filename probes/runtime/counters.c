@@ -92,8 +92,8 @@ static uint64_t counter_value(uint32_t index) {
 }
 #endif
 
-/* By the page that the kernel shares (perf_event_open(2)): what it has added up, and the counter since. `lock` changes
- * while the kernel writes. */
+/* Returns a count from the page that the kernel shares (perf_event_open(2)): its sum so far and the counter since.
+ * `lock` changes while the kernel writes. */
 static uint64_t read_page(volatile struct perf_event_mmap_page *page) {
   enum { BITS = 64 };
   uint32_t before;
@@ -136,8 +136,8 @@ static uint64_t pmu_of(int cpu) {
 }
 
 #if defined(__aarch64__)
-/* By bits of config1: user access of a counter of 64 bits, which few cores have for all events; of one of 32 bits, whose
- * overflows the kernel adds up; and none. */
+/* Bits of config1 that request user access: to a 64-bit counter, which few cores have for all events; to a 32-bit
+ * counter, whose overflows the kernel adds up; and none. */
 static const uint64_t accesses[] = {3, 2, 0};
 #else
 static const uint64_t accesses[] = {0}; /* on x86 the permission is a setting of the system, not of the event */

@@ -415,8 +415,8 @@ static void copy_lanes(struct toll_lane *lanes) {
     if (workers[i].role->pace != TOLL_LOCKSTEP) *lanes++ = crew->members[i].lane;
 }
 
-/* Where CPUs are compared by turns, the timed worker's must be as warm as a companion's: it has slept since its own last
- * turn. */
+/* If CPUs are compared by turns, warms the timed worker's CPU as a companion warms its own: the worker has slept
+ * since its last turn. */
 static void warm_like_companions(struct toll_run *r) {
   bool in_turn = false;
   for (const struct toll_role *role = roles_of(r); role->name; role++) in_turn |= role->pace == TOLL_IN_TURN;

@@ -354,7 +354,7 @@ void toll_touch(struct toll_run *r);
 bool toll_is_served(void);
 uint64_t toll_served_calls(void);
 double toll_served_bytes(void);
-/* So far. started: processes and threads. */
+/* Served calls so far. started: processes and threads. */
 struct toll_served {
   uint64_t calls, started;
 };

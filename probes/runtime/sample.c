@@ -280,7 +280,7 @@ static bool clock_went_back(const struct sample *s) {
   return any;
 }
 
-/* Of the samples so far. */
+/* Counts of the samples so far. */
 struct tally {
   uint64_t whole, contended;
 };

@@ -200,7 +200,8 @@ static void name_core(int cpu, const char *name) {
   cores.name_of[cpu] = (unsigned char)(place + 1);
 }
 
-/* By the performance counters of each kind: x86 hybrids have a folder for each, here the fastest first. */
+/* Names kinds of cores by their performance counters: x86 hybrids have a folder for each kind, listed here with the
+ * fastest first. */
 static void name_by_counters(void) {
   static const char *const names[] = {"cpu_core", "cpu_atom", "cpu_lowpower"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -93,7 +93,7 @@ struct plan {
 };
 
 /* ---- words.c ---- */
-/* Where the value of a key begins in a JSON object of one line; NULL where it has none. */
+/* Returns the beginning of a key's value in a JSON object of one line; NULL if the object lacks the key. */
 const char *value_of(const char *line, const char *key);
 double number_of(const char *line, const char *key, double otherwise);
 bool text_of(const char *line, const char *key, char *text, size_t room);

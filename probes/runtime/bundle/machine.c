@@ -77,8 +77,8 @@ static bool is_listed(const char *list, int cpu) {
   return false;
 }
 
-/* Of a kind of core: the scheduler's capacity, of equal ones the highest clock, and then the record's order, in which
- * kinds that have neither stand with the fastest first. 0 where the system reports no kinds. */
+/* Ranks a kind of core by the scheduler's capacity, then by the highest clock, then by the record's order, which
+ * lists kinds without either by speed, the fastest first. 0 where the system reports no kinds. */
 static double speed_of(const char *topology, int cpu) {
   const char *kind = first_of(topology, "kinds");
   for (unsigned place = 0; kind; kind = next_of(kind), place++) {
@@ -130,8 +130,8 @@ static bool is_core_taken(const struct cpu *cpus, unsigned before) {
   return false;
 }
 
-/* As src/tollmeter/plan/placement.py orders them, without its relations: one CPU of each core before its other threads.
- * Where there are more than two, the last by speed is left to the system. */
+/* Orders CPUs as src/tollmeter/plan/placement.py does, without its relations: one CPU of each core before its other
+ * threads. Where there are more than two, the last by speed is left to the system. */
 static void cpus_order(struct machine *machine, const char *line) {
   struct cpu cpus[MOST_CPUS];
   const char *topology = value_of(line, "topology");

@@ -231,7 +231,7 @@ static unsigned placements(const struct point *point) {
   return pairs_of(&machine);
 }
 
-/* Of more pairs than each round visits. */
+/* Returns whether a point has more pairs of CPUs than a round visits. */
 static bool is_matrix(const struct point *point) {
   return placements(point) > FIRST_PAIRS;
 }

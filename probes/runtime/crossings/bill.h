@@ -18,7 +18,8 @@
  * bit, and 512 to 547 of its own, which x86-64 leaves free. */
 enum { CALLS_OF_ABI = 576, ABIS = 2, CALLS = CALLS_OF_ABI * ABIS, NUMBER = 0x3fffffff };
 
-/* By the bytes that the call returned, or by notification asked for. Kept apart since only small transfers can be merged. */
+/* Classes of calls by the bytes that they returned, or requested if they are counted by notification. Kept apart
+ * since only small transfers can be merged. */
 enum { NO_BYTES, BELOW_64, BELOW_4K, BELOW_64K, LARGE, SIZES };
 
 struct call_count {

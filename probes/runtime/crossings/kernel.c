@@ -49,7 +49,7 @@ enum {
   MOST_PATH = 128,
   PATH = ASKED - MOST_PATH
 };
-/* Where thread_info says that a call is one of the 32-bit ABI, and the bit (arch/ARCH/include/asm/thread_info.h). */
+/* Field and bit of thread_info that mark a call of the 32-bit ABI (arch/ARCH/include/asm/thread_info.h). */
 #if defined __x86_64__
 #define OF_ABI "status"
 enum { COMPATIBLE = 1 << 1 }; /* TS_COMPAT */
@@ -203,7 +203,7 @@ static const int argument_at[ABIS][2] = {{0, 8}, {0, 8}};
 static const int argument_at[ABIS][2] = {{-1, -1}, {-1, -1}}; /* unknown ABI: questions about paths are not counted */
 #endif
 
-/* Where a call has its path and the folder, in bytes; 0 for none, plus 1. */
+/* Offsets of a call's path and folder in bytes, plus 1; 0 for none. */
 struct query {
   uint32_t path_at, folder_at;
 };

@@ -125,8 +125,8 @@ static volatile char *of_cached_file(size_t pages) {
   return mapped(bytes, file);
 }
 
-/* Of this executable, which lies where programs lie. The kernel maps neighbours of the page too, as many as are in memory:
- * fewer faults than pages, each of which is of the dearest kind. */
+/* Loads pages of this executable, which is in a folder of programs. The kernel maps neighbours of the page too, as
+ * many as are in memory: fewer faults than pages, each of which is of the dearest kind. */
 static void load_file_pages(size_t pages) {
   const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

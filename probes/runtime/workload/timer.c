@@ -218,7 +218,8 @@ struct counters {
   int64_t count[MOST_EVENTS];
 };
 
-/* Of user mode, which every user may count and no interrupt adds to. Inherited events are not read as a group. */
+/* Opens a counter of user mode, which every user may count and no interrupt adds to. Inherited events are not read
+ * as a group. */
 static int open_counter(const char *name, size_t length) {
   const struct toll_event *event = toll_event_named(name, length);
   struct perf_event_attr how = {.disabled = 1,
@@ -243,8 +244,8 @@ static void open_counters(const char *names, struct counters *counters) {
   }
 }
 
-/* What one counted. An event that took turns with another on one counter was counted for a part of the time, which is no
- * count (EBUSY). */
+/* Returns the count of one counter. An event that took turns with another on one counter was counted for a part of
+ * the time, which is no count (EBUSY). */
 static int64_t counted(int counter) {
   struct {
     uint64_t count, enabled_ns, running_ns;

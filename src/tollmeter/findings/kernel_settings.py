@@ -108,9 +108,9 @@ def entry_is_slow(results: Results) -> Iterator[FindingText]:
         )
         evidence = [row_evidence(row), Evidence(what="the best earlier run", value=best, unit="cycle")]
         evidence += [
-            Evidence(what=name.removeprefix("vulnerability_"), value=told)
-            for name, told in results.index.machine.facts.items()
-            if name.startswith("vulnerability_") and told.startswith("Mitigation")
+            Evidence(what=name.removeprefix("vulnerability_"), value=state)
+            for name, state in results.index.machine.facts.items()
+            if name.startswith("vulnerability_") and state.startswith("Mitigation")
         ]
         yield FindingText(words, evidence)
         return

@@ -39,12 +39,12 @@ def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
 
 def _words(workers: int, pairs: Sequence[Pair]) -> str:
     """Returns the pairs in words. pairs: lowest share first."""
-    said = (
+    throughputs = (
         f"{in_words(threads.parameters['of'])} {_times(threads)} ({workers} processes: {_times(processes)})"
         for threads, processes in pairs[:MOST_NAMED]
     )
     reach = "threads of one process together reach, as a multiple of one thread's throughput:"
-    return f"{workers} {reach} {', '.join(said)}"
+    return f"{workers} {reach} {', '.join(throughputs)}"
 
 
 def _pairs(results: Results) -> Iterator[Pair]:

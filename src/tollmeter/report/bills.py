@@ -102,8 +102,8 @@ def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]
 
 def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
     """Returns the CPU time of each command, and its most expensive charge; empty without a bill."""
-    said = []
+    sentences = []
     for one in (one for one in saved_bills(rows, probes) if one.cpu_ns):
         shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])
-        said.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
-    return f"{'; '.join(said)}." if said else ""
+        sentences.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
+    return f"{'; '.join(sentences)}." if sentences else ""

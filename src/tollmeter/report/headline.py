@@ -137,18 +137,18 @@ def sentences(results: Results) -> list[str]:
     study's pairs are in its claims and tables."""
     if results.index.study is not None:
         return []
-    said = []
+    lines = []
     for pair in results.index.opposed:
         verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
         point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
         ratio = ratio_in_words(pair.ratio, pair.low, pair.high, decimals=2)
-        said.append(
+        lines.append(
             f"{point}, {pair.metric}, against {against}: {verdict}, {ratio}, from {pair.blocks} interleaved layouts"
         )
     for gap in results.index.run.uncompared:
         point, against = (with_sizes(name, results) for name in (gap.point, gap.against))
-        said.append(f"{point} against {against}: not compared, {gap.reason}")
-    return said
+        lines.append(f"{point} against {against}: not compared, {gap.reason}")
+    return lines
 
 
 def of_one_ratio(results: Results) -> str:

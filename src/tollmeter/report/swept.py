@@ -83,7 +83,7 @@ def answer(swept: SweptValues) -> str:
         more = f"; inconclusive: {', '.join(untold)}, a longer --budget decides more" if untold else ""
         return f"no value is better than {sweep.first}{more}."
     low, high = 1 - chosen.cost.high, 1 - chosen.cost.low
-    told = (
+    best = (
         f"the best value that verified is {chosen.value}: its cost is {percent(1 - chosen.cost.value)} "
         f"({percent(low)} to {percent(high)}) below that at {sweep.first}"
     )
@@ -91,7 +91,7 @@ def answer(swept: SweptValues) -> str:
         chosen.slower
     )
     alike = not_resolved_from(chosen, swept.effects)
-    return f"{told}{slower}{'; not resolved from it: ' + ', '.join(alike) if alike else ''}."
+    return f"{best}{slower}{'; not resolved from it: ' + ', '.join(alike) if alike else ''}."
 
 
 def _drifted(drift: Estimate) -> str:

@@ -147,8 +147,8 @@ def _level(level: Level, machine: Machine) -> Line:
     elif level.level.endswith(OR_MEMORY):
         note = "few buffers larger than the last cache were measured: this may be that cache or memory"
     elif level.size_low and not level.size_bytes:
-        told = f"{size(level.os_size_bytes)} by the system; " if level.os_size_bytes else ""
-        note = f"{told}at least {two_digits(level.size_low, 'B')} were left by the sibling hyperthread"
+        by_system = f"{size(level.os_size_bytes)} by the system; " if level.os_size_bytes else ""
+        note = f"{by_system}at least {two_digits(level.size_low, 'B')} were left by the sibling hyperthread"
     elif left is not None:
         note = (
             f"at least {two_digits(left, 'B')} of it is available to this machine now; CPUs outside it may use the rest"

@@ -145,8 +145,8 @@ def ladder(results: Results) -> Ladder | None:
 
     def finished(toll: Toll) -> Rung:
         rung = _rung(toll, decades, both, toll in known)
-        said = "; ".join(f"{name}: {summary}" for name, summary in _words(toll, results.probes).items())
-        return replace(rung, words=said, remark=shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0)
+        summaries = "; ".join(f"{name}: {summary}" for name, summary in _words(toll, results.probes).items())
+        return replace(rung, words=summaries, remark=shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0)
 
     groups = tuple((name, tuple(map(finished, tolls))) for name, tolls in grouped(results))
     meanings = {f"{toll.probe} {name}": summary for toll in results.index.tolls

@@ -424,8 +424,8 @@ def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
     for entry in reader.diagnostics((), changed):
         if not _is(entry, _INCOMPATIBLE):
             continue
-        said = " ".join(str(part["message"]) for part in (*entry.get("children", ()), entry))
-        named = [match[2] or match[1] for match in _QUOTED_TYPE.finditer(said)]
+        messages = " ".join(str(part["message"]) for part in (*entry.get("children", ()), entry))
+        named = [match[2] or match[1] for match in _QUOTED_TYPE.finditer(messages)]
         kinds = [_width(name, _pointer_bits(reader.abi)) for name in named if "*" in name][:2]
         if len(kinds) == 2 and kinds[0] and kinds[1] and kinds[0].bits != kinds[1].bits:
             yield entry

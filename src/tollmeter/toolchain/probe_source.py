@@ -56,10 +56,10 @@ def read_source(probes: Path, name: str) -> ProbeSource:
     if path is None:
         raise Failure(f"{probes} has no source of {name}")
     texts = _with_headers(path)
-    said = ((file.name, _paragraphs(comment[1])) for file, text in texts.items() if (comment := _COMMENT.match(text)))
+    heads = ((file.name, _paragraphs(comment[1])) for file, text in texts.items() if (comment := _COMMENT.match(text)))
     own = [*texts.values()]
     return ProbeSource(
-        path.relative_to(probes), tuple(said), tuple(_functions(own, probes)),
+        path.relative_to(probes), tuple(heads), tuple(_functions(own, probes)),
         tuple(_refusals(own, "wrong")), tuple(_refusals(own, "skip")),
     )  # fmt: skip
 

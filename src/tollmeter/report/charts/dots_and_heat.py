@@ -148,10 +148,10 @@ def _reach(x: Spec) -> Spec:
 def _texts(up: Any, worded: Sequence[Spec] = (), **label: Any) -> list[Spec]:
     """Returns text layers. worded: selects the data with words."""
     left = {"y": LINE, "x": {"value": 0}, "text": nominal("label")}
-    said = by_width("datum.brief", "datum.said")
+    brief_or_text = by_width("datum.brief", "datum.said")
     return [
         layer("text", left, transform=worded, style="label", dy=up, **label),
-        layer("text", {"y": LINE, "x": {"value": "width"}}, transform=worded, style="value", dy=up, text=said),
+        layer("text", {"y": LINE, "x": {"value": "width"}}, transform=worded, style="value", dy=up, text=brief_or_text),
     ]
 
 
@@ -213,8 +213,8 @@ class Cells(Drawing):
                   for down, across in (("a", "b"), ("b", "a"))[: 1 + self.mirrored]]  # fmt: skip
         cells = [layer("rect", {**place, **look}, style="cell") for place in places]
         words = (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if self.labelled else ()
-        said = {**places[0], "text": nominal("said")}
-        return [*cells, *(layer("text", said, transform=[{"filter": test}], style=style) for style, test in words)]
+        encoding = {**places[0], "text": nominal("said")}
+        return [*cells, *(layer("text", encoding, transform=[{"filter": test}], style=style) for style, test in words)]
 
     def _axis(self, field: str, *, is_x: bool) -> Spec:
         turned = {"orient": "bottom", "labelAngle": 0} if is_x else {} if self.panel else marks.ABOVE

@@ -170,7 +170,7 @@ def _ranges(ranges: Sequence[Datum], scale: Spec) -> list[Spec]:
     )
     return [
         layer("bar", holds, data=own, style="knee", height=14),
-        *(layer("text", words, data=own, style="value", dy=dy, text=said) for said, dy in both),
+        *(layer("text", words, data=own, style="value", dy=dy, text=text) for text, dy in both),
     ]
 
 

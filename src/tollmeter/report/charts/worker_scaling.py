@@ -57,8 +57,8 @@ def _caption(data: Sequence[Datum]) -> str:
     if not ends:
         return ""
     least, best = (end(ends, key=lambda datum: float(datum["y"])) for end in (min, max))
-    said = " to ".join(dict.fromkeys(f"{datum['series']} {datum['value']}" for datum in (least, best)))
-    return f"With {most} threads, as a multiple of one thread's throughput: {said}; the dotted line is perfect scaling."
+    span = " to ".join(dict.fromkeys(f"{datum['series']} {datum['value']}" for datum in (least, best)))
+    return f"With {most} threads, as a multiple of one thread's throughput: {span}; the dotted line is perfect scaling."
 
 
 def _spec(data: Sequence[Datum]) -> Spec:
