@@ -14,6 +14,7 @@ from support.example_runs import empty, with_rows
 from support.rendered import of_blocks
 from support.snapshots import approve
 from tollmeter.model import Program, Results, Row, Select, Suite
+from tollmeter.report import page
 from tollmeter.report.blocks import Block, heading
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_in_words, attribution_name, attribution_table, why_not
@@ -248,3 +249,9 @@ def test_the_largest_differences_are_a_stacked_bar() -> None:
     shares = [bar["share"] for bar in bars if bar["label"] == attribution_name(one)]
     assert sum(shares) == pytest.approx(100 * one.saved_ns / one.first_ns)
     assert drawn.spec["encoding"]["x"]["stack"] == "zero"
+
+
+def test_the_page_has_an_attribution_without_a_table_of_programs() -> None:
+    suite = Suite(name="s", question="?", worth="x32", program=(Program(what="a", probe="any.program"),))
+    made = msgspec.structs.replace(results(*SIMPLEX, [1024, 16384, 65536, 262144]), suite=suite)
+    assert largest(made) and "What is saved" in page.render(made)

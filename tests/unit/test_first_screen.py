@@ -12,7 +12,7 @@ import pytest
 from support import example_runs
 from support.example_runs import with_index, with_run
 from support.recordings import copied
-from support.rendered import printed, words
+from support.rendered import printed, screens, words
 from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
@@ -185,3 +185,9 @@ def test_every_run_shows_the_same_kind_of_a_toll_whatever_it_costs(cheapest: str
     assert shown.best_known(with_index(results, tolls=(futex, pipe))) == (pipe,), "where there is one CPU"
     other = with_index(results, tolls=tuple(toll for toll in made if toll.parameters["kind"] != "anonymous_write"))
     assert len(shown.best_known(other)) == 1
+
+
+@pytest.mark.parametrize("remark", ["damage", "narrowed", "reused", "uncounted"])
+def test_what_a_run_lacks_is_in_every_form(remark: str) -> None:
+    results = with_run(example_runs.small(), **{remark: "Seven visits differ."})
+    assert all("Seven visits differ." in text for text in screens(results))
