@@ -82,7 +82,7 @@ def made(row: Row, seen: VisitValues, places_: Sequence[int], of_run: float) -> 
     return msgspec.structs.replace(
         row, visits=len(costs), layouts=len(set(own)), clock_hz=None,
         median=found.value, low=found.low, high=found.high,
-        error=found.own_error(runs_sd), freedom=found.freedom, runs_sd=runs_sd,
+        error=found.error, freedom=found.freedom, runs_sd=runs_sd,
     )  # fmt: skip
 
 

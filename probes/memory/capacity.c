@@ -77,7 +77,7 @@ static void thread(struct capacity *c, unsigned tested, unsigned count) {
 }
 
 /* Few cells are walked several times in a lap, so that a lap is long compared with the clock's step. A lap is a
- * whole number of the walk's turns: a cell with long lines may be half a turn. */
+ * whole number of the walk's turns: a cell whose lines are long may be half a turn. */
 static uint64_t repeats_of(const struct capacity *c, unsigned count) {
   const uint64_t parts = c->lines < WALK_TURN ? WALK_TURN / c->lines : 1;
   return (FEW / count + parts) / parts * parts;

@@ -38,7 +38,7 @@ class Measured:
     [
         ([ratio(1.0)], "within"),
         ([ratio(0.8)], "within"),
-        ([ratio(1.04)], "inconclusive"),
+        ([ratio(1.045)], "inconclusive"),
         ([ratio(1.2), ratio(1.2)], "slower"),
         ([ratio(1.2), ratio(1.0)], "within"),
         ([ratio(1.2, half=0.2)], "inconclusive"),

@@ -33,6 +33,7 @@ from tollmeter.experiment.precision import (
     shrink_sd,
     visits_for,
 )
+from tollmeter.maths.distributions import NORMAL, combined, half_width
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 
 EVERYTHING = (1e-300, 1e300)
@@ -238,6 +239,26 @@ def test_visits_of_the_only_layout_have_a_degree_of_freedom_less_than_there_are(
     assert between_visits(np.array([-0.02, 0.0, 0.01]), [1, 1, 1], shared)[1] == pytest.approx(2)
 
 
+def test_independent_parts_of_an_error_have_welchs_degrees_of_freedom() -> None:
+    """Two samples of five and of nine with standard deviations of 2 and 3, by hand."""
+    error, freedom = combined([(2 / sqrt(5), 4), (3 / sqrt(9), 8)])
+    assert error == pytest.approx(sqrt(4 / 5 + 1))
+    assert freedom == pytest.approx((4 / 5 + 1) ** 2 / ((4 / 5) ** 2 / 4 + 1 / 8))
+    assert half_width(error, freedom) == pytest.approx(2.1788 * error, rel=0.01)
+    assert half_width(1.0, 6.0) == pytest.approx(STUDENT_6, rel=1e-9)
+
+
+def test_intervals_with_a_known_part_hold_as_often_as_they_say() -> None:
+    """A scatter that four values estimate, and as much again that is known: the sum of both half-widths as squares held
+    in 97 %."""
+    random, held = np.random.default_rng(11), 0
+    for _ in range(4000):
+        values = random.normal(0, 2, 4)
+        error = combined([(values.std(ddof=1) / 2, 3), (1.0, 1e3)])
+        held += abs(values.mean() + random.normal()) < half_width(*error)
+    assert 0.94 <= held / 4000 <= 0.965
+
+
 # ---- how many visits more ---------------------------------------------------------------------------------------
 
 
@@ -245,22 +266,22 @@ def test_visits_wanted_by_hand() -> None:
     """Twice the half-width wanted asks for four times the visits, where the scatter is known beforehand and runs do not
     differ."""
     known = Scatter(freedom=1e6, runs_sd=0.0)
-    assert visits_for(0.03, 5, 2 * log(1.03), known) == pytest.approx(20, rel=1e-4)
-    assert visits_for(0.03, 5, 0.1 * log(1.03), known) == 3, "fewer than three are none"
+    assert visits_for(0.03, 5, 2 * log(1.03) / NORMAL, known) == pytest.approx(20, rel=0.01)
+    assert visits_for(0.03, 5, 0.1 * log(1.03) / NORMAL, known) == 3, "fewer than three are none"
 
 
 def test_wanted_visits_account_for_the_degrees_of_freedom_that_they_add() -> None:
     """Student's t of 3 degrees of freedom is 3.182, and of 12 it is 2.179: half as many visits are wanted."""
-    found = visits_for(0.03, 3, 3 * log(1.03), Scatter(freedom=1.0, runs_sd=0.0))
+    found = visits_for(0.03, 3, 3 * log(1.03) / 3.182, Scatter(freedom=1.0, runs_sd=0.0))
     assert found == pytest.approx(3 * 9 * (2.179 / 3.182) ** 2, rel=0.02)
 
 
 def test_visits_are_wanted_until_what_runs_differ_by_makes_up_the_interval() -> None:
     """A system call whose runs differ by more than the precision was given up at three visits, at +-14 %."""
     runs = log(1.03)
-    known = Scatter(freedom=1e6, runs_sd=runs / 1.959964)
+    known = Scatter(freedom=1e6, runs_sd=runs / NORMAL)
     assert is_limited(0.03, known.runs_sd)
-    wanted = visits_for(0.03, 5, 2 * runs, known)
+    wanted = visits_for(0.03, 5, sqrt(3) * known.runs_sd, known)
     left = runs * sqrt(1 + 3 * 5 / wanted)
     assert is_of_runs(0.999 * left, known.runs_sd)
     assert not is_of_runs(1.01 * left, known.runs_sd)
@@ -268,9 +289,9 @@ def test_visits_are_wanted_until_what_runs_differ_by_makes_up_the_interval() -> 
 
 def test_visits_wanted_beside_what_runs_differ_by() -> None:
     wanted = log(1.03)
-    known = Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)
+    known = Scatter(freedom=1e6, runs_sd=wanted / NORMAL / 2)
     assert not is_limited(0.03, known.runs_sd)
-    assert visits_for(0.03, 5, 0.1, known) == pytest.approx(5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4)
+    assert visits_for(0.03, 5, 0.1 / NORMAL, known) == pytest.approx(5 * 0.01 / (wanted**2 * 3 / 4), rel=0.01)
 
 
 @pytest.mark.parametrize("law", ["exponential", "heavy"])

@@ -423,7 +423,7 @@ def test_results_are_written_as_hyperfine_does_and_read_again(
 
 
 def test_too_few_stored_times_are_reported_as_inconclusive() -> None:
-    times = tuple(0.010 + 0.0001 * turn for turn in range(8))
+    times = tuple(0.010 + 0.0003 * turn for turn in range(8))
     said = [*compared([Result(command="a", times=times), Result(command="b", times=times[:3])])]
     assert "no interval: 3 times are stored" in said[-1]
     assert "cannot tell" in [*compared([Result(command="a", times=times), Result(command="b", times=times)])][-1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from math import exp, hypot, inf, log, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_RUNS_SD
 from tollmeter.maths.distributions import (
     EFFICIENCY_OF_MIDDLE,
+    KNOWN,
     NORMAL,
+    combined,
     digamma,
-    student_reach,
+    half_width,
     trigamma,
 )
 from tollmeter.model import Record
@@ -54,25 +56,25 @@ _STEPS = 4
 
 
 class Estimate(Record, frozen=True):
-    """A value and its 95 % interval, in the unit of the estimated quantity. freedom: degrees of freedom of the scatter
-    between visits; 0 if it has none."""
+    """A value and its 95 % interval, in the unit of the estimated quantity. error: standard error of the logarithm by
+    the visits alone, without the between-run variance that the interval includes; None for a value that is not
+    positive. freedom: degrees of freedom of the scatter between visits; 0 if it has none."""
 
     value: float
     low: float
     high: float
+    error: float | None = None
     freedom: float = 0.0
-
-    def own_error(self, runs_sd: float) -> float | None:
-        """Standard error of the logarithm by the visits alone, without the between-run variance in the interval; None
-        if an end is not positive."""
-        if not 0 < self.low <= self.high < inf:
-            return None
-        own = (log(self.high / self.low) / 2) ** 2 - (NORMAL * runs_sd) ** 2
-        return sqrt(max(0.0, own)) / (student_reach(self.freedom) if self.freedom else NORMAL)
 
     def share_half_width(self) -> float:
         """Returns half the interval as a share of the value; infinite if the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
+
+
+def log_error(low: float, high: float) -> float:
+    """Returns the standard error of the logarithm of a value of which a 95 % interval alone is known; infinite if the
+    interval reaches zero."""
+    return log(high / low) / 2 / NORMAL if 0 < low <= high < inf else inf
 
 
 class Scatter(Record, frozen=True):
@@ -153,12 +155,14 @@ def estimate(
     between-run variance."""
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
-    own, freedom = _reach(logs, layouts, scatter, scatter.visits_sd)
-    half = sqrt(own**2 + (NORMAL * scatter.runs_sd) ** 2)
+    error, freedom = _error(logs, layouts, scatter, scatter.visits_sd)
+    half = half_width(*combined([(error, freedom), (scatter.runs_sd, KNOWN)]))
     beyond = NORMAL * scatter.runs_sd
     low = max(middle - half, min(log(reach[0]), middle) - beyond)
     high = min(middle + half, max(log(reach[1]), middle) + beyond)
-    return Estimate(value=exp(middle), low=exp(low), high=exp(high), freedom=freedom)
+    return Estimate(
+        value=exp(middle), low=exp(low), high=exp(high), error=error * (high - low) / (2 * half), freedom=freedom
+    )
 
 
 def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
@@ -167,21 +171,21 @@ def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
     unbiased, and Shamos's is not."""
     own_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
     spread, freedom = shrink_sd(own_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
-    middle, reach = hodges_lehmann(logs), student_reach(freedom)
-    half = sqrt(reach**2 * spread**2 / (EFFICIENCY_OF_MIDDLE * len(logs)) + (NORMAL * USUAL_RUNS_SD) ** 2)
-    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
+    middle, error = hodges_lehmann(logs), spread / sqrt(EFFICIENCY_OF_MIDDLE * len(logs))
+    half = half_width(*combined([(error, freedom), (USUAL_RUNS_SD, KNOWN)]))
+    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half), error=error, freedom=freedom)
 
 
 def log_half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
-    return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd)[0] ** 2 + (NORMAL * scatter.runs_sd) ** 2)
+    return half_width(*combined([_error(logs, layouts, scatter, scatter.visits_sd), (scatter.runs_sd, KNOWN)]))
 
 
-def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> tuple[float, float]:
-    """The part of a half-width that shrinks with more visits, and its degrees of freedom."""
+def _error(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> tuple[float, float]:
+    """The part of a standard error that shrinks with more visits, and its degrees of freedom."""
     own = between_visits(values, layouts, scatter.layouts)
     spread, freedom = shrink_sd(*own, visits_sd, scatter.freedom)
-    return student_reach(freedom) * spread / sqrt(EFFICIENCY_OF_MIDDLE * effective(layouts, scatter.layouts)), freedom
+    return spread / sqrt(EFFICIENCY_OF_MIDDLE * effective(layouts, scatter.layouts)), freedom
 
 
 def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tuple[float, float]:
@@ -220,9 +224,10 @@ def in_plain_numbers(
     the scatter is a share."""
     array = np.asarray(visits, dtype=float)
     middle = hodges_lehmann(array)
-    own, freedom = _reach(array, layouts, scatter, scatter.visits_sd * around)
-    half = sqrt(own**2 + (NORMAL * scatter.runs_sd * around) ** 2)
-    return Estimate(value=middle, low=middle - half, high=middle + half, freedom=freedom)
+    error, freedom = _error(array, layouts, scatter, scatter.visits_sd * around)
+    half = half_width(*combined([(error, freedom), (scatter.runs_sd * around, KNOWN)]))
+    of_log = error / middle if middle > half else None
+    return Estimate(value=middle, low=middle - half, high=middle + half, error=of_log, freedom=freedom)
 
 
 def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
@@ -237,8 +242,9 @@ def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimat
         return Estimate(value=top, low=top, high=top)
     freedom = max(1.0, len(logs) - 1.0)
     spread = max(_FLOOR_SD, float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0)
-    half = hypot(sqrt(2) * student_reach(freedom) * spread, NORMAL * runs_sd)
-    return Estimate(value=top, low=top * exp(-half), high=top * exp(half), freedom=freedom)
+    error = sqrt(2) * spread
+    half = half_width(*combined([(error, freedom), (runs_sd, KNOWN)]))
+    return Estimate(value=top, low=top * exp(-half), high=top * exp(half), error=error, freedom=freedom)
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
@@ -296,16 +302,16 @@ def is_limited(precision: float, runs_sd: float) -> bool:
     return _HARDLY_MORE * NORMAL * runs_sd >= log(1 + precision)
 
 
-def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
-    """Returns the total number of visits that a point needs for a half-width, from its present half-width. If the
-    between-run variance is wider, returns the number after which it dominates the interval. More visits also improve
-    the estimate of the scatter: Student's t of few visits would ask for twice too many."""
-    runs = NORMAL * scatter.runs_sd
-    target, runs = max(log(1 + precision), _HARDLY_MORE * runs) ** 2, runs**2
-    of_one = seen * max(0.0, half**2 - runs) / (target - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
-    visits = float(LEAST_VISITS)
+def visits_for(precision: float, seen: int, error: float, scatter: Scatter) -> float:
+    """Returns the total number of visits that a point needs for a half-width, from the standard error that its present
+    visits leave. If the between-run variance is wider, returns the number after which it dominates the interval. More
+    visits also improve the estimate of the scatter: Student's t of few visits would ask for twice too many."""
+    target, runs = max(log(1 + precision), _HARDLY_MORE * NORMAL * scatter.runs_sd), scatter.runs_sd**2
+    reach = NORMAL
     for _ in range(_STEPS):
-        visits = max(float(LEAST_VISITS), of_one * student_reach(round(visits) - 1 + scatter.freedom) ** 2)
+        visits = max(float(LEAST_VISITS), seen * error**2 / ((target / reach) ** 2 - runs))
+        of_visits = error * sqrt(seen / visits), round(visits) - 1 + scatter.freedom
+        reach = half_width(1.0, combined([of_visits, (scatter.runs_sd, KNOWN)])[1])
     return visits
 
 

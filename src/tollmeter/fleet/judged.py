@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.judgement.gate import RUNS_FREEDOM, tail_reach
+from tollmeter.judgement.gate import RUNS_FREEDOM
 from tollmeter.maths.distributions import NORMAL, student_reach
 from tollmeter.model import assignments
 from tollmeter.numbers.readings import RATES
@@ -312,7 +312,7 @@ def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float
     share = FALSE_NAMES[level.name] / len(level.costs)
     for sign, part in ((1, SLOWER), (-1, 1 - SLOWER)):
         freedoms = (min(_freedom(int(nodes)), RUNS_FREEDOM if level.name == "row" else inf) for nodes in spread.nodes)
-        reaches = np.array([tail_reach(freedom, share * part) for freedom in freedoms])
+        reaches = np.array([student_reach(freedom, 2 * share * part) for freedom in freedoms])
         reaches[spread.nodes < LEAST_NODES] = np.inf
         with np.errstate(invalid="ignore"):
             least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import exp, hypot, log
+from math import exp, hypot
 from typing import Any
 
+from tollmeter.experiment.precision import log_error
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, InferenceKind, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import with_meaning
@@ -61,7 +62,7 @@ def relative_error(row: Row) -> float:
         return LEAST_ERROR
     if row.low <= 0:
         return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
-    return max(log(row.high / row.low) / 2 / NORMAL, LEAST_ERROR)
+    return max(log_error(row.low, row.high), LEAST_ERROR)
 
 
 def absolute_error(row: Row) -> float:

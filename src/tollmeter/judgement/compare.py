@@ -2,12 +2,11 @@
 """Two runs of the same points: what changed, what did not, and what is inconclusive.
 
 A row changed where the p-value of its log ratio, adjusted by Benjamini and Hochberg (1995) over the whole table, is at
-most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of the log ratio is that of both intervals,
-which include the between-run variance, which a single run does not show: without it one row in six was called changed
-when one machine was measured twice. A row is the same where the interval of the ratio lies within the precision that
-runs have: between-run variance alone makes it 1.7 % wide to either side, so that no row could be the same within 1 %.
-All other rows are inconclusive. If the headlines are of different core states, the values over all samples are
-compared.
+most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of the log ratio is that of both rows and of
+the between-run variance, which a single run does not show: without it one row in six was called changed when one
+machine was measured twice. A row is the same where two one-sided tests show that it differs by less than SAME_WITHIN.
+All other rows are inconclusive. Rows of different core states are compared in the state in which both were measured
+best.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
@@ -19,16 +18,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil, exp, inf, log, sqrt
+from math import ceil, exp, hypot, inf, log
 from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.maths.distributions import NORMAL, student_tails
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, log_error
+from tollmeter.maths.distributions import KNOWN, LEVEL, NORMAL, combined, exp_or_inf, half_width, student_tails
 from tollmeter.model import (
     LEAST_CHANGE,
-    PRECISION,
     REAL_CLOCKS,
     Index,
     Level,
@@ -44,6 +42,9 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
 
 FALSE_DISCOVERIES = 0.05
+SAME_WITHIN = 0.05
+"""Relative difference up to which two rows are the same, and a gate's usual limit. Rows that converged to the default
+precision of 3 % give a ratio within 4.2 %, so that a smaller difference could not be excluded."""
 _ALIKE = {
     "clock": "timed by clocks of different kinds",
     "unit": "in different units",
@@ -57,10 +58,7 @@ PASSING_FACTS = ("load_average", "swap_total")
 
 DISTURBED = ("busy", "held back")
 """Verdicts of runs that other workloads disturbed: only their rows on an uncontended core are comparable."""
-UNDISTURBED = ("uncontended", "first", "second")
-COMPARED: tuple[StateName, ...] = ("uncontended", "all")
-KNOWN = 1e3
-"""Degrees of freedom of a variance that is known, or of which nothing else is known."""
+UNDISTURBED = ("uncontended", "contended", "first", "second")
 
 SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
 """Reason that `toll compare`, `history` and `gate` print for a change of a row that executes as many instructions in
@@ -112,7 +110,7 @@ class Comparison(Record, frozen=True):
 
 def compare(old: Index, new: Index, least: float = LEAST_CHANGE, *, machines: bool = False) -> Comparison:
     """Compares all rows that have a number in both runs. least: relative change that matters, 0.01 is 1 %. A row is the
-    same within 3 %, or within `least` if that is larger. machines: two machines are compared, in time and not in
+    same within 5 %, or within `least` if that is larger. machines: two machines are compared, in time and not in
     cycles, and no change has a cause."""
     clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
     clock_ratio = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
@@ -151,11 +149,10 @@ def of_rows(
     pairs = [in_one_core_state(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = clock_ratio is not None and abs(clock_ratio - 1) > least
     ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, clock_ratio) for pair in pairs]
-    adjusted = benjamini_hochberg([_p_value(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)])
+    adjusted = benjamini_hochberg([_p_value(ratio) for ratio in ratios])
     changes = []
     for (before, after), ratio, share in zip(pairs, ratios, adjusted, strict=True):
-        reason = undecided(before, after, calm=calm or machines)
-        verdict = "cannot tell" if reason else _verdict(after, ratio, share, least)
+        verdict, reason = _judged(before, after, ratio, share, least, calm=calm or machines)
         cause: Cause | None = None
         same = same_instructions(before.counters, after.counters, LEAST_CHANGE)
         if not machines and verdict not in NOT_CALLED_CHANGED:
@@ -182,24 +179,24 @@ def in_state(row: Row, name: StateName | None) -> Row | None:
 
 
 def in_one_core_state(old: Row, new: Row) -> tuple[Row, Row]:
-    """Returns both rows in one core state: the state of both headlines, else the uncontended core, else all samples;
-    unchanged if they share no state."""
-    if old.state != new.state:
-        for name in COMPARED:
-            sides = in_state(old, name), in_state(new, name)
-            if sides[0] is not None and sides[1] is not None:
-                return sides[0], sides[1]
-    return old, new
+    """Returns both rows in the core state in which their ratio has the least standard error; unchanged if they share
+    no state."""
+    names = dict.fromkeys([old.state, *(state.state for state in old.states)])
+    sides = [(before, after) for name in names if (before := in_state(old, name)) and (after := in_state(new, name))]
+    return min(sides, key=lambda pair: ratio_error(*pair)[0], default=(old, new))
 
 
-def undecided(old: Row, new: Row, *, calm: bool) -> str:
-    """Returns why a pair of rows shows no change of the code, as part of a sentence; empty if it can show one. calm:
-    other workloads disturbed neither run."""
+def undecided(old: Row, new: Row) -> str:
+    """Returns why a pair of rows has no verdict, as part of a sentence; empty if it can have one."""
     few = min(old.visits, new.visits)
     if old.state != new.state:
         return f"core {_in_words(old.state)} in the old run and {_in_words(new.state)} in the new run"
-    if few < LEAST_VISITS:
-        return f"{few} visit{'s' * (few != 1)}, and an interval takes {LEAST_VISITS}"
+    return f"{few} visit{'s' * (few != 1)}, and an interval takes {LEAST_VISITS}" if few < LEAST_VISITS else ""
+
+
+def unproven(old: Row, new: Row, *, calm: bool) -> str:
+    """Returns why a pair of rows that differ shows no change of the code, as part of a sentence; empty if it shows one.
+    calm: other workloads disturbed neither run."""
     if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
         return "visits of one memory layout"
     if not calm and old.state not in UNDISTURBED and is_time(old.unit) and old.clock in REAL_CLOCKS:
@@ -230,60 +227,74 @@ def _at_one_clock(old: Row, new: Row, clock_ratio: float | None) -> Estimate:
         return ratio
     clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else clock_ratio or 1.0
     scale = clocks if old.unit == "ns" else 1 / clocks
-    cycles = Estimate(value=ratio.value * scale, low=ratio.low * scale, high=ratio.high * scale)
+    cycles = msgspec.structs.replace(ratio, value=ratio.value * scale, low=ratio.low * scale, high=ratio.high * scale)
     if new.clock_hz and old.clock_hz:
         return cycles
     if log(ratio.value) * log(cycles.value) < 0:
-        return Estimate(value=1.0, low=min(ratio.low, cycles.low), high=max(ratio.high, cycles.high))
+        low, high = min(ratio.low, cycles.low), max(ratio.high, cycles.high)
+        return Estimate(value=1.0, low=low, high=high, error=log_error(low, high), freedom=KNOWN)
     return min(ratio, cycles, key=lambda view: abs(log(view.value)))
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:
-    """Returns the ratio new over old. The half-widths of logarithms add as squares."""
+    """Returns the ratio new over old."""
     assert old.median and new.median
-    middle, half = log(new.median / old.median), (row_log_half_width(old) ** 2 + row_log_half_width(new) ** 2) ** 0.5
-    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half) if half < 700 else inf)
+    return ratio_around(log(new.median / old.median), *ratio_error(old, new))
 
 
-def row_log_half_width(row: Row) -> float:
-    """Returns the half-width of a row's interval in logarithms; infinite if the interval reaches zero. The interval of
-    a worst value has one side."""
-    if not row.low or not row.high or row.low <= 0 or row.low == inf:
-        return inf
-    return log(row.high / row.low) / (1 if row.low == row.median else 2)
+def ratio_around(middle: float, error: float, freedom: float) -> Estimate:
+    """Returns the ratio with this logarithm, its standard error and degrees of freedom; with infinite error, any ratio
+    is possible."""
+    if error == inf:
+        return Estimate(value=exp(middle), low=0.0, high=inf)
+    half = half_width(error, freedom)
+    low, high = exp(middle - half), exp_or_inf(middle + half)
+    return Estimate(value=exp(middle), low=low, high=high, error=error, freedom=freedom)
 
 
 def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, float]:
-    """Returns the standard error of the log ratio of two rows, and its degrees of freedom (Welch and Satterthwaite).
-    of_runs: degrees of freedom of the between-run variance."""
-    parts = []
+    """Returns the standard error of the log ratio of two rows, and its degrees of freedom. of_runs: degrees of freedom
+    of the between-run variance."""
+    parts = [(hypot(old.runs_sd, new.runs_sd), of_runs)]
     for row in (old, new):
-        # What no visits were seen of has an interval alone.
-        error = row.error if row.error is not None else row_log_half_width(row) / NORMAL
-        parts.append((error**2, row.freedom if row.error is not None and row.freedom else KNOWN))
-    parts.append((old.runs_sd**2 + new.runs_sd**2, of_runs))
-    total = sum(variance for variance, _ in parts)
-    if not 0 < total < inf:
-        return total, of_runs
-    return sqrt(total), total**2 / sum(variance**2 / freedom for variance, freedom in parts)
+        has_visits = row.error is not None and row.freedom
+        parts.append((_row_error(row), row.freedom if has_visits else KNOWN))
+    return combined(parts)
 
 
-def _p_value(old: Row, new: Row, ratio: Estimate) -> float:
+def _row_error(row: Row) -> float:
+    """Returns the standard error of a row's logarithm by its own visits."""
+    return row.error if row.error is not None else log_error(row.low or 0.0, row.high or 0.0)
+
+
+def _p_value(ratio: Estimate) -> float:
     """Returns the two-sided p-value of equal rows. ratio: at one clock."""
-    error, freedom = ratio_error(old, new)
-    if not 0 < ratio.low <= ratio.high < inf:
-        return 1.0
     distance = abs(log(ratio.value))
-    return student_tails(round(freedom, 1), distance / error) if error else float(distance == 0)
+    if not ratio.error:
+        return float(ratio.error is None or distance == 0)
+    return student_tails(round(ratio.freedom, 1), distance / ratio.error)
 
 
-def _verdict(new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdict:
+def _judged(old: Row, new: Row, ratio: Estimate, adjusted: float, least: float, *, calm: bool) -> tuple[Verdict, str]:
+    """Returns the verdict on a pair of rows, and why it is inconclusive, if a reason is known."""
+    if reason := undecided(old, new):
+        return "cannot tell", reason
     if adjusted <= FALSE_DISCOVERIES and abs(ratio.value - 1) > least:
+        if reason := unproven(old, new, calm=calm):
+            return "cannot tell", reason
         if new.better == "neither":
-            return "differs"
-        return "slower" if (ratio.value > 1) == (new.better == "less") else "faster"
-    within = max(least, PRECISION)
-    return "same" if ratio.low >= 1 - within and ratio.high <= 1 + within else "cannot tell"
+            return "differs", ""
+        return "slower" if (ratio.value > 1) == (new.better == "less") else "faster", ""
+    return "same" if is_within(ratio, max(least, SAME_WITHIN)) else "cannot tell", ""
+
+
+def is_within(ratio: Estimate, margin: float) -> bool:
+    """Returns whether two one-sided tests at 5 % show that a ratio differs from 1 by less than the margin: its 90 %
+    interval lies within (Schuirmann 1987)."""
+    if ratio.error is None:
+        return False
+    half = half_width(ratio.error, ratio.freedom, 2 * LEVEL) if ratio.error else 0.0
+    return abs(log(ratio.value)) + half <= log(1 + margin)
 
 
 # ---- why a row is inconclusive ---------------------------------------------------------------------------------------
@@ -316,10 +327,10 @@ def visits_wanted(change: Change) -> int | None:
     if change.old.state != change.new.state:
         return None
     of_runs = max((NORMAL * row.runs_sd) ** 2 for row in (change.old, change.new))
-    scatter = sum(max(0.0, row_log_half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
+    scatter = sum((NORMAL * _row_error(row)) ** 2 * row.visits for row in (change.old, change.new))
     distance = abs(log(change.ratio.value))
     # The half-width, in logarithms, up to which a ratio is the same, or else changed.
-    half_that_decides = max(log(1 + PRECISION) - distance, distance / _CERTAIN)
+    half_that_decides = max(log(1 + SAME_WITHIN) - distance, distance / _CERTAIN)
     room = half_that_decides**2 - 2 * of_runs
     has = min(change.old.visits, change.new.visits)
     return max(LEAST_VISITS, has + 1, ceil(scatter / room)) if room > 0 and scatter < inf else None

@@ -16,6 +16,7 @@ import numpy as np
 from tollmeter.experiment.core import clocks_of, contended_ns
 from tollmeter.experiment.precision import LEAST_VISITS, is_limited, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, chunks
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Metric, Outcome, Point, Probe, Row, assignments
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.known import Known
@@ -85,7 +86,7 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
         return visits
     seen, low, high = len(head.part.counts), head.estimate.low, head.estimate.high
     half = log(high / low) / 2 if low > 0 else head.estimate.share_half_width()
-    needed = visits_for(known.precision, seen, half, head.scatter)
+    needed = visits_for(known.precision, seen, head.estimate.error or half / NORMAL, head.scatter)
     uncontended = _visits_for_uncontended(stated.series, visited)
     limited = is_limited(known.precision, head.scatter.runs_sd)
     if limited and (by_scatter or uncontended < inf):

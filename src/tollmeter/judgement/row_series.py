@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, log_error
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
-from tollmeter.maths.distributions import NORMAL
+from tollmeter.maths.distributions import KNOWN, NORMAL
 from tollmeter.maths.fits import change_points, level, scatter
 from tollmeter.model import LEAST_CHANGE, Build, Machine, Row, machine_key
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
@@ -136,7 +136,7 @@ def cycles_of_point(reading: SeriesPoint) -> float | None:
 def _error(row: Row) -> float:
     """Standard error of the logarithm."""
     assert row.low and row.high
-    return max(_LEAST_ERROR, log(row.high / row.low) / 2 / NORMAL)
+    return max(_LEAST_ERROR, log_error(row.low, row.high))
 
 
 def _steps(readings: Sequence[SeriesPoint], places: Sequence[int], in_cycles: bool) -> list[SeriesStep]:
@@ -164,7 +164,15 @@ def _level_row(part: Sequence[SeriesPoint], scattered: float) -> Row:
     if clock_hz:
         middle -= _log_of_clock(SeriesPoint(part[-1].source, row))
     half = NORMAL * error
-    return msgspec.structs.replace(row, median=exp(middle), low=exp(middle - half), high=exp(middle + half))
+    return msgspec.structs.replace(
+        row,
+        median=exp(middle),
+        low=exp(middle - half),
+        high=exp(middle + half),
+        error=error,
+        freedom=KNOWN,
+        runs_sd=0.0,
+    )
 
 
 def _middle(clocks: Sequence[float | None]) -> float | None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from math import exp, log, sqrt
+from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from tollmeter.experiment.precision import Scatter, estimate, hodges_lehmann, log_half_width
+from tollmeter.experiment.precision import Estimate, Scatter, estimate
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
+from tollmeter.judgement.compare import SAME_WITHIN, is_within, ratio_around
 from tollmeter.library.typed_commands import Command
+from tollmeter.maths.distributions import KNOWN, combined
 from tollmeter.model import EXIT_STATUS, Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean
-from tollmeter.report.numbers import count, ratio_in_words
+from tollmeter.report.numbers import count, percent, ratio_in_words
 from tollmeter.report.timed import COMMAND, TIME, gauges_of, time_with_interval
 
 _LEAST_TIMES = 5
@@ -121,7 +123,7 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
     """Yields each stored command with its interval, and the ratio of the others to the first. hyperfine runs each
     command in one block, so that changes between blocks are not in a command's scatter: each interval includes the
     between-run variance."""
-    first: tuple[float, float] | None = None
+    first: Estimate | None = None
     for place, result in enumerate(results, 1):
         yield f"{place}  {result.command}"
         usable = [time for time in result.times or () if time > 0]
@@ -132,23 +134,21 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
         estimated = estimate(usable, layouts, scatter, (min(usable), max(usable)))
         interval = time_with_interval(*(_NS * second for second in (estimated.value, estimated.low, estimated.high)))
         yield f"   time       {interval}   {count(len(usable), 'run')}"
-        logs = np.log(np.asarray(usable))
-        mine = hodges_lehmann(logs), log_half_width(logs, layouts, scatter)
         if first:
-            yield f"   against 1  {_against(first, mine)}"
+            yield f"   against 1  {_against(first, estimated)}"
         elif place == 1:
-            first = mine
+            first = estimated
     if not first and len(results) > 1:
         yield "The first command has no interval: nothing can be compared with it."
 
 
-def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
-    change, half = second[0] - first[0], sqrt(first[1] ** 2 + second[1] ** 2)
-    text = ratio_in_words(exp(change), exp(change - half), exp(change + half), "as long")
-    if abs(change) > half:
-        return f"{'slower' if change > 0 else 'faster'}: {text}"
-    most = log(1.03)
+def _against(first: Estimate, second: Estimate) -> str:
+    parts = [(each.error or 0.0, each.freedom) for each in (first, second)]
+    ratio = ratio_around(log(second.value / first.value), *combined([*parts, (sqrt(2) * USUAL_RUNS_SD, KNOWN)]))
+    text = ratio_in_words(ratio.value, ratio.low, ratio.high, "as long")
+    if ratio.low > 1 or ratio.high < 1:
+        return f"{'slower' if ratio.value > 1 else 'faster'}: {text}"
     return (
-        f"same within 3 %: {text}" if abs(change) + half <= most
+        f"same within {percent(SAME_WITHIN)}: {text}" if is_within(ratio, SAME_WITHIN)
         else f"cannot tell: {text}; `toll time` with both commands, interleaved, would decide"
     )  # fmt: skip

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 
-from tollmeter.judgement.gate import USUAL_LIMIT
+from tollmeter.judgement.compare import SAME_WITHIN
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.options import share
 from tollmeter.model import Failure, Machine, Metric, Outcome, Point, Probe, Results, Row
@@ -81,7 +81,7 @@ class Limits:
     """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one. bounds:
     absolute limits, all of which hold."""
 
-    usual: float = USUAL_LIMIT
+    usual: float = SAME_WITHIN
     globs: tuple[tuple[str, float | None], ...] = ()
     bounds: tuple[Bound, ...] = ()
 
@@ -162,7 +162,7 @@ def read_limits(usual: str | None, path: Path | None) -> Limits:
     if table:
         raise Failure(f"{path}: unknown key {next(iter(table))!r}: known: limit, [[rows]]")
     return Limits(
-        USUAL_LIMIT if written is None else _limit(written, "--limit" if usual else f"{path}: limit"),
+        SAME_WITHIN if written is None else _limit(written, "--limit" if usual else f"{path}: limit"),
         tuple(_glob(entry, path) for entry in entries if "limit" in entry),
         tuple(bound for entry in entries for bound in _bounds(entry, path)),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import exp, isfinite
+from math import exp, inf, isfinite
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from tollmeter.experiment.precision import (
     estimate,
     greatest,
     in_plain_numbers,
+    log_error,
     middle_of,
 )
 from tollmeter.maths.distributions import NORMAL
@@ -97,8 +98,7 @@ def _estimated(
     medians = part.costs
     if first.clock.kind == "instructions":  # A count has no noise: its batches are all that it can be.
         values = part.values
-        exact = Estimate(value=middle_of(medians), low=float(values.min()), high=float(values.max()))
-        return ModeEstimate(name, part, exact, scatter)
+        return ModeEstimate(name, part, _between(middle_of(medians), values.min(), values.max()), scatter)
     # What a difference is a part of, from which the control is subtracted; 0 for all else.
     kept = next(read for read in visited.readings if read.many)
     minuend = whole_cost(kept, metric, visited.paid) if metric.source == "difference" else 0.0
@@ -108,6 +108,12 @@ def _estimated(
     positive = part.values[part.values > 0]
     reach = float(positive.min()), float(positive.max())
     return ModeEstimate(name, part, estimate(medians, part.layouts, scatter, reach), scatter)
+
+
+def _between(value: float, low: float, high: float) -> Estimate:
+    """Returns the estimate of a value whose interval does not come from a scatter."""
+    error = log_error(low, high)
+    return Estimate(value=value, low=float(low), high=float(high), error=error if error < inf else None)
 
 
 def _name(visited: PointReadings, metric: Metric, state: StateName | None) -> str:
@@ -259,8 +265,7 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
 
 def _components(mode: ModeEstimate) -> dict[str, Any]:
     """Returns the components of a row's interval."""
-    runs_sd = mode.scatter.runs_sd
-    return {"error": mode.estimate.own_error(runs_sd), "freedom": mode.estimate.freedom, "runs_sd": runs_sd}
+    return {"error": mode.estimate.error, "freedom": mode.estimate.freedom, "runs_sd": mode.scatter.runs_sd}
 
 
 def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
@@ -309,7 +314,7 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     if len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS:
         # In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts.
         half = _REPEATS_WITHIN * values[0] if values[0] else 0.0
-        estimate, differ = Estimate(value=values[0], low=values[0] - half, high=values[0] + half), 0.0
+        estimate, differ = _between(values[0], values[0] - half, values[0] + half), 0.0
     else:
         differ = 0.0  # a count that was the same in earlier runs does not differ
         if first.clock.kind not in EMULATED:
@@ -321,7 +326,7 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     row = bare(
         first, visited.probe, metric, "ok", note, median=estimate.value, low=low, high=estimate.high,
         minimum=min(values), state="all" if is_of_core else None,
-        error=estimate.own_error(differ), freedom=estimate.freedom, runs_sd=differ,
+        error=estimate.error, freedom=estimate.freedom, runs_sd=differ,
         quartiles=quartiles(values), modes=modes(np.array(values)[:, None]), visits=len(values),
         samples=len(values),
     )  # fmt: skip
@@ -344,7 +349,7 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
     counts = metric.means in BY_KERNEL and all(value > 0 and value == round(value) for value in values)
     step = _STEP[metric.unit] if counts else 0.0
     low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
-    return Estimate(value=estimate.value, low=low, high=high, freedom=estimate.freedom)
+    return estimate if (low, high) == (estimate.low, estimate.high) else _between(estimate.value, low, high)
 
 
 def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float, metric: Metric) -> Estimate:
@@ -355,9 +360,9 @@ def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float, 
     if min(values) == max(values):
         beyond = exp(NORMAL * runs_sd)
         low, high = sorted((values[0] / beyond, values[0] * beyond))
-        return Estimate(value=values[0], low=low, high=high)
+        return Estimate(value=values[0], low=low, high=high, error=0.0)
     if min(values) <= 0:
         # Of events that few visits saw the mean is the rate, or the share.
         middle = np.mean if metric.unit in ("op/s", "ratio") else np.median
-        return Estimate(value=float(middle(values)), low=min(values), high=max(values))
+        return _between(float(middle(values)), min(values), max(values))
     return estimate(values, layouts, Scatter(runs_sd=runs_sd), (min(values), max(values)))

@@ -16,6 +16,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,
     SAME_INSTRUCTIONS,
+    SAME_WITHIN,
     TOO_WIDE,
     Change,
     Comparison,
@@ -24,7 +25,7 @@ from tollmeter.judgement.compare import (
     ratio_of,
 )
 from tollmeter.judgement.convergence import budget_beyond, budget_text
-from tollmeter.model import PRECISION, Results, Row, Toll
+from tollmeter.model import Results, Row, Toll
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
@@ -219,7 +220,7 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
     table = row_table(compared, keys)
     signs = table and any(str(cell)[:1] in SIGNS.values() or str(cell)[-1:] in SIGNS.values()
                           for line in table.rows for cell in line.cells)  # fmt: skip
-    legend = [f"~ the same within {percent(PRECISION)}, ? inconclusive."] if signs else []
+    legend = [f"~ the same within {percent(SAME_WITHIN)}, ? inconclusive."] if signs else []
     return [*([table] if table else []), *legend, *sentences]
 
 
@@ -250,7 +251,8 @@ def _counted(comparison: Comparison) -> str:
     of_these = f", of which {bounded} differ by at most {percent(BOUND)}" if bounded else ""
     return (
         f"{rows - kinds['same'] - kinds['cannot tell']} of {count(rows)} rows changed{listed}, "
-        f"{kinds['same']} are the same within {percent(PRECISION)}, {kinds['cannot tell']} are inconclusive{of_these}."
+        f"{kinds['same']} are the same within {percent(SAME_WITHIN)}, "
+        f"{kinds['cannot tell']} are inconclusive{of_these}."
     )
 
 
