@@ -354,7 +354,7 @@ def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
     programs = {"/init": bundle.read_bytes(), "/bin/sh": shell, "/bin/busybox": shell}
     (tmp_path / "rd").write_bytes(archive(programs, ("/dev", "/tmp")))
     words = [emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc", "-cpu",
-             "max", "-m", "512", "-kernel", kernel.image, "-initrd", tmp_path / "rd", "-append",
+             "max", "-m", "512", "-kernel", kernel, "-initrd", tmp_path / "rd", "-append",
              "console=ttyS0 quiet -- --budget 3", "-serial", f"file:{tmp_path}/serial"]  # fmt: skip
     assert subprocess.run(words, check=False, timeout=LONG_S).returncode == 0
     outcomes = read(imported(tmp_path / "serial", tmp_path / "run").folder).outcomes

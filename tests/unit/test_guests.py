@@ -180,7 +180,7 @@ def package(path: Path, image: str, content: bytes) -> None:
 def kernel() -> bytes:
     wanted = BOARDS["guest:x32"].kernel
     assert wanted
-    return fetched_kernel(wanted).image.read_bytes()
+    return fetched_kernel(wanted).read_bytes()
 
 
 def test_the_installers_package_is_taken_which_is_an_eighth_of_the_other(folder: Path) -> None:

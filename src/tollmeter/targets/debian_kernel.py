@@ -38,30 +38,22 @@ class KernelChoice(NamedTuple):
     installer: str = ""
 
 
-class Kernel(NamedTuple):
-    """The kernel files of an emulator. device_tree is None if the machine describes itself."""
-
-    image: Path
-    device_tree: Path | None
-
-
 def cache_folder() -> Path:
     """Returns the folder of downloads: $XDG_CACHE_HOME/tollmeter, or ~/.cache/tollmeter."""
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
-def cached(choice: KernelChoice) -> Kernel | None:
-    """Returns the kernel if it was downloaded before; else None."""
-    folder = cache_folder() / "kernels" / choice.package
-    tree = folder / choice.device_tree if choice.device_tree else None
-    kernel = Kernel(folder / "image", tree)
-    return kernel if kernel.image.is_file() and (tree is None or tree.is_file()) else None
+def cached(choice: KernelChoice) -> Path | None:
+    """Returns the kernel's image if it was downloaded before, with its device tree beside it; else None."""
+    image = cache_folder() / "kernels" / choice.package / "image"
+    files = (image, image.with_name(choice.device_tree)) if choice.device_tree else (image,)
+    return image if all(path.is_file() for path in files) else None
 
 
-def fetched_kernel(choice: KernelChoice) -> Kernel:
-    """Returns the kernel, downloaded if missing. Raises Failure if it is not available."""
-    if kernel := cached(choice):
-        return kernel
+def fetched_kernel(choice: KernelChoice) -> Path:
+    """Returns the kernel's image as `cached` does, downloaded if missing. Raises Failure if it is not available."""
+    if image := cached(choice):
+        return image
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with (cache_folder() / "lock").open("w") as lock:  # two runs at once download one after the other
@@ -71,10 +63,10 @@ def fetched_kernel(choice: KernelChoice) -> Kernel:
                 shutil.rmtree(cache_folder() / f"apt-{choice.architecture}", ignore_errors=True)
     except (OSError, tarfile.TarError, lzma.LZMAError, struct.error) as error:
         raise Failure(f"the kernel of {choice.package} cannot be kept in {cache_folder()}: {error}", 5) from error
-    kernel = cached(choice)
-    if kernel is None:
+    image = cached(choice)
+    if image is None:
         raise Failure(f"{choice.package} holds no kernel of the kind that this guest needs", 5)
-    return kernel
+    return image
 
 
 # ---- apt ----------------------------------------------------------------------------------------------------------

@@ -353,10 +353,10 @@ class Guest(Asking):
         """Returns the options for the kernel and its command line."""
         if self._board.kernel is None:
             return ["-kernel", str(self._ours), "-append", self._board.command_line]
-        kernel = debian_kernel.fetched_kernel(self._board.kernel)
+        image, tree = debian_kernel.fetched_kernel(self._board.kernel), self._board.kernel.device_tree
         arguments = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
-        words = ["-kernel", str(kernel.image), "-append", " ".join(arguments)]
-        return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
+        words = ["-kernel", str(image), "-append", " ".join(arguments)]
+        return [*words, "-dtb", str(image.with_name(tree))] if tree else words
 
     def _last_words(self) -> str:
         """Returns the last line of the console, or of the emulator itself."""
