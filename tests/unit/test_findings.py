@@ -235,6 +235,13 @@ def timers(late_ns: float) -> Results:
     return results([row("timer-late", 1e6 + late_ns, 0.0, slack="usual"), row("timer-late", 1e6, 0.0, slack="least")])
 
 
+def lines(ns: float, meaning: str) -> Results:
+    """A line between two CPUs that share a cache with a load of 17 ns."""
+    levels = [level("L1d", latency_ns=1.2), level("L3", latency_ns=17.0), level("memory", latency_ns=150.0)]
+    of_line = row(meaning, ns, 0.0, state="modified", access="load")
+    return results([msgspec.structs.replace(of_line, relation="same last-level cache")], levels=levels)
+
+
 def entered(times: float) -> Results:
     """A system call, and the request's 400 cycles of an earlier run."""
     entry = row("entry", 100 * times, 0.0)
@@ -302,6 +309,8 @@ LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
             facts={"memory_modules": "4", "memory_configured_mts": "3200"},
         ), 0.3,
     ),
+    "a line": ("memory.cores_share_no_cache", lambda ns: lines(ns, "transfer-of-state"), 4 * 17),
+    "a line and back": ("memory.cores_share_no_cache", lambda ns: lines(ns, "core-to-core"), 2 * 4 * 17),
     "memory of another node": ("memory.remote_memory_is_slow", nodes, 1.5),
     "the clock after waking": (
         "machine.clock_ramps_slowly",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tollmeter.findings import (
     FindingText,
@@ -264,12 +263,11 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
     levels = [level for level in results.index.hierarchy if level.latency_ns]
     if len(levels) < LEAST_LEVELS or levels[-1].level != "memory" or not levels[-2].latency_ns:
         return
-    fastest = min(
-        _lines_between_neighbours(results), key=lambda line: (line.row.median or 0.0) / line.ways, default=None
-    )
-    if fastest is None:
+    rows = [row for row in _rows_of_lines(results) if row.relation in ("same last-level cache", "same cluster")]
+    row = min(rows, key=lambda row: (row.median or 0.0) / _ways(row, results), default=None)
+    if row is None:
         return
-    row, most = fastest.row, fastest.ways * BEYOND_CACHE * levels[-2].latency_ns
+    most = _ways(row, results) * BEYOND_CACHE * levels[-2].latency_ns
     modes = [mode for mode in row.states if mode.state in ("first", "second") and mode.median > most]
     low = row.quartiles[0] if row.quartiles else row.low or 0.0
     if low > most or modes:
@@ -285,19 +283,17 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
         )
 
 
-class _Line(NamedTuple):
-    """A row of a cache line that goes from one CPU to another. ways: number of transfers in the row's time."""
-
-    row: Row
-    ways: int
-
-
-def _lines_between_neighbours(results: Results) -> list[_Line]:
-    """Returns the lines between two CPUs that share a cache, by the system's topology."""
-    lines = [_Line(row, 2) for row in own_rows(results, "core-to-core")]
-    lines += [
-        _Line(row, 1)
+def _rows_of_lines(results: Results) -> list[Row]:
+    """Returns the rows of a modified cache line that goes from one CPU to another."""
+    transferred = [
+        row
         for row in own_rows(results, "transfer-of-state")
         if row.parameters.get("state") == "modified" and row.parameters.get("access") == "load"
     ]
-    return [line for line in lines if line.row.relation in ("same last-level cache", "same cluster")]
+    return [*own_rows(results, "core-to-core"), *transferred]
+
+
+def _ways(row: Row, results: Results) -> int:
+    """Returns the number of times that a line goes from one CPU to another in the time of a row."""
+    metric = metric_of(row, results.probes)
+    return 2 if metric and metric.means == "core-to-core" else 1
