@@ -20,6 +20,7 @@ from tollmeter.model import Outcome, Program, Published, Relative, Results, Row,
 from tollmeter.numbers.rows import rows
 from tollmeter.report.blocks import Block, Table
 from tollmeter.report.headline import headline
+from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
 from tollmeter.studies.relatives import gains, relatives
 from tollmeter.studies.study import study
@@ -133,6 +134,13 @@ def test_a_short_run_of_such_abis_is_answered(title: str) -> None:
     made = judged(results(*RUNS[title]))
     short = msgspec.structs.replace(made.index.run, verdict="too short")
     assert not unanswered(short, made.index.rows, made.index.study)
+
+
+def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
+    """The first column's name is not seen there."""
+    page = render_page(judged(results(*OWN, *NARROW)))
+    for table in ("Memory", "Time"):
+        assert f"<h3>{table}, against x86_64</h3>" in page
 
 
 def needed(what: str, value: float, measure: str = "memory") -> Relative:

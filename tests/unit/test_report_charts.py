@@ -97,6 +97,7 @@ def summarised(results: Results) -> Iterator[str]:
         yield f"{chart.name}{' (general)' if chart.general else ''}: {chart.title}"
         yield f"  {chart.caption}"
         yield f"  axes: {'; '.join(dict.fromkeys(TITLE.findall(json.dumps(chart.spec))))}"
+        yield from ["  each panel has axes of its own"] if "resolve" in chart.spec else []
         for field in ("series", "panel", "label", "text", "level"):
             told = Counter(str(datum[field]) for datum in data_of(chart) if field in datum)
             listed = [f"{name} ({number})" for name, number in told.items()]
