@@ -37,7 +37,7 @@ struct forward {
   void (*steps)(struct forward *f, uint64_t steps);
   uintptr_t number;
   uint64_t made;
-  unsigned bits, from; /* bits of the number that count, and the lowest of them */
+  unsigned bits, from; /* number of significant bits of `number`, and the lowest of them */
 };
 
 /* stored, at: what is stored and where; loaded, from: what is loaded and where; up: by how many bits it is moved. */

@@ -3,8 +3,9 @@
  * A switch from one process to the next with the refill of its caches, as lmbench's lat_ctx defines it.
  *
  * Each process of a ring reads its footprint, every word of it, whenever it has the token. What is subtracted is one process
- * that writes and reads the same pipes in turn and reads one footprint, which stays in its cache. So what the others have
- * displaced counts for the switch; `kernel.switch` leaves it out, and dirties what it goes through.
+ * that writes and reads the same pipes in turn and reads one footprint, which stays in its cache. So the
+ * refill of what the other processes displaced is part of the switch. `kernel.switch` excludes it and writes its
+ * footprint.
  *
  * A word is a load, without vectors, as in lmbench: wider loads would refill a cache in less time.
  */

@@ -83,8 +83,8 @@ UPDATE_KERNEL(update_vsx, TARGET_VSX, 16)
 static const char *const update_kernel_names[] = {UPDATE_KERNELS(KERNEL_NAME) "best", NULL};
 static const struct kernel update_kernels[] = {UPDATE_KERNELS(KERNEL_ROW)};
 
-/* Whether every 64-bit lane holds its mark and one more for each pass. Vectors of no CPU in particular, without a branch in
- * between: memory is then waited for, and no lane. */
+/* Returns whether every 64-bit lane holds its mark and one more for each pass. The portable vectors need no branch
+ * between them, so that the loop waits for memory alone. */
 static inline bool holds_passes(const struct span *span) {
   typedef uint32_t words __attribute__((vector_size(16), may_alias));
   typedef uint64_t lanes __attribute__((vector_size(16), may_alias));

@@ -2,8 +2,8 @@
  *
  * The system's accounts of this process: memory, page faults and CPU time, for probes that report them.
  *
- * They come from the kernel's accounts (proc(5)). Those of a guest's kernel are valid too. Those of the host under a
- * user-mode emulator are not: they describe the emulator.
+ * They come from the kernel's accounts (proc(5)). The accounts of a guest's kernel are valid too. Under a user-mode
+ * emulator the host's accounts are not valid, since they describe the emulator.
  */
 #include <link.h>
 #include <stdio.h>

@@ -142,7 +142,7 @@ def _explained(row: Row, visits: Sequence[Outcome], probe: Probe, metric: Metric
         return common
     of_visits = [_of_reading(read, visited, estimates, known) for read in visited.readings]
     return common._replace(
-        visits=tuple(of_visits), way=_way(visited, metric), stands_for=estimates.series.headline()[1].by,
+        visits=tuple(of_visits), way=_steps_to_value(visited, metric), stands_for=estimates.series.headline()[1].by,
         clock_hz=estimates.series.clock_hz, values=tuple(_in_unit(estimates.series.all.values, estimates.metric)),
         discarded=tuple(_discarded(ok, probe, metric)),
     )  # fmt: skip
@@ -184,15 +184,15 @@ def _in_unit(costs: ArrayLike, metric: Metric) -> list[float]:
     return [as_unit(float(cost), metric) for cost in values if metric.unit not in RATES or cost > 0]
 
 
-def _way(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
+def _steps_to_value(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
     """Returns the steps from a sample to a value, in sentences."""
-    of = {
+    what = {
         "body": "the body", "control": "the control", "difference": "the body, less the same of the control,",
         "companions": "the companions' work during the longer batch",
         "together": "the body and its companions together",
     }[metric.source]  # fmt: skip
     paid = visited.paid.control if metric.source == "control" else visited.paid.body
-    timed = f"A sample times {of} over n and over 2n iterations."
+    timed = f"A sample times {what} over n and over 2n iterations."
     if paid is None or metric.source in ("companions", "together"):
         return (timed,)
     if paid.once_ns is None:

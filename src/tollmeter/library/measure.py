@@ -103,7 +103,7 @@ def measured(
         )  # fmt: skip
         if not in_passing:
             places.set_last_run(journal.folder)
-        done = _go(work, request, journal, options, _Eyes(observing, stopping, limits))
+        done = _go(work, request, journal, options, _Supervision(observing, stopping, limits))
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
 
@@ -125,10 +125,10 @@ def resumed(
             half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
             half.session.seconds,
         )  # fmt: skip
-        return _go(work, half.request, journal, options, _Eyes(observing, stopping, limits))
+        return _go(work, half.request, journal, options, _Supervision(observing, stopping, limits))
 
 
-class _Eyes(NamedTuple):
+class _Supervision(NamedTuple):
     """The observers of a run: progress, requests to stop, limits, and other activity on the machine."""
 
     observing: Observing
@@ -137,7 +137,7 @@ class _Eyes(NamedTuple):
     watch: Watch | None = None
 
 
-def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes: _Eyes) -> MeasuredRun:
+def _go(work: _Work, request: Request, journal: Journal, options: Options, supervision: _Supervision) -> MeasuredRun:
     began = time.monotonic()
     own = journal.folder.resolve()
     folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
@@ -145,7 +145,7 @@ def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes:
     # One that is linked with a library has its services besides all others.
     servers.sort(key=lambda made: not made.probe.library)
     with (
-        _watched(work.plan, options, eyes.stopping) as watch,
+        _watched(work.plan, options, supervision.stopping) as watch,
         serving(request.peer, [made.path for made in servers]) as peer,
     ):
         if watch is not None and not options.quiet:
@@ -153,7 +153,7 @@ def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes:
         work = work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
-        session = _conducted(work, journal, eyes._replace(watch=watch), started - work.later_s)
+        session = _conducted(work, journal, supervision._replace(watch=watch), started - work.later_s)
         return MeasuredRun(journal.folder, session, started, request.budget_seconds)
 
 
@@ -164,28 +164,28 @@ def _tell_conditions(watch: Watch, work: _Work) -> None:
         tell_worst(watch, work.machine, calls=any(probe.startswith(KERNEL) for probe in here))
 
 
-def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
+def _conducted(work: _Work, journal: Journal, supervision: _Supervision, started: float) -> Session:
     """Makes the visits and returns the session. started: monotonic seconds from which the time for visits counts."""
     paths = {key: made.path for key, made in work.executables.items()}
     plan = work.plan
-    worst = WorstLimits(eyes.limits, plan.probes, work.machine) if eyes.limits else None
+    worst = WorstLimits(supervision.limits, plan.probes, work.machine) if supervision.limits else None
     judge = AnalysisJudge(plan.probes, work.learned, plan.precision, plan.suite, worst)
     with (
         _targets(work.plan, paths, started) as targets,
         pinned_to(work.plan.host_cpu, notify),
         realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
-        eyes.stopping.reach(*(target.interrupt for target in dict.fromkeys(targets.values())))
-        with eyes.observing(work.plan, work.machine) as observer:
+        supervision.stopping.reach(*(target.interrupt for target in dict.fromkeys(targets.values())))
+        with supervision.observing(work.plan, work.machine) as observer:
             local = targets[LOCAL]
             pool = local.pool if isinstance(local, Local) else None
             has_own_cpu = work.plan.host_cpu not in (None, *work.plan.cpus[:1])
             stage = Stage(
-                targets, paths, journal, judge, observer, eyes.stopping, pool=pool, watch=eyes.watch,
+                targets, paths, journal, judge, observer, supervision.stopping, pool=pool, watch=supervision.watch,
                 reviews_beside=has_own_cpu,
             )  # fmt: skip
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
-        eyes.stopping.reach()
+        supervision.stopping.reach()
     return session
 
 

@@ -220,7 +220,7 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
     """Returns the request with the points that it leaves out, and the estimate that is printed before the run: that the
     budget is too short for most points, which points are measured in it, and which usual budget suffices."""
-    long = (seconds for seconds in BUDGETS_S if _leaves(request, seconds) >= plan.asked_s)
+    long = (seconds for seconds in BUDGETS_S if _seconds_for_visits(request, seconds) >= plan.asked_s)
     enough_s = next(long, 3600 * (ceil(plan.asked_s / 3600) + 1))
     points = len(plan.points())
     asked = plan.asked or points
@@ -239,7 +239,7 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
     return msgspec.structs.replace(request, narrowed=left_out, planned_s=enough_s), text
 
 
-def _leaves(request: Request, budget_seconds: float) -> float:
+def _seconds_for_visits(request: Request, budget_seconds: float) -> float:
     """Returns the seconds for visits under another budget."""
     return seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget_seconds))
 

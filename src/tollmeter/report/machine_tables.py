@@ -44,8 +44,8 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 
 
 def all_tables(results: Results, rows: Table | None = None, tolls: Sequence[Table | None] | None = None) -> list[Table]:
-    """Returns every table of the run. rows: the listing of its rows, if it is printed too. tolls: the tables of a
-    first screen, which leaves out what its memory table and its few tolls represent."""
+    """Returns every table of the run. rows: the listing of its rows, if it is printed too. tolls: the toll
+    tables of a first screen; it has no tables of details that its memory table and its tolls summarise."""
     few = tolls is not None
     memory = tables.memory_table(results)
     every = (

@@ -297,8 +297,8 @@ def reading_of_level(level: Level) -> Figure:
 
 def cycles_of_level(level: Level) -> str:
     """Returns a level's latency in cycles, with at most the digits of its latency in ns."""
-    known = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
-    return cycles(level.latency_cycles, known)
+    latency_digits = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
+    return cycles(level.latency_cycles, latency_digits)
 
 
 def cycles_of_toll(toll: Toll) -> str:

@@ -206,12 +206,12 @@ def lesson(place: Place) -> str:
         flagged = states.count("differs")
         return (
             f"{usual}, and more than {in_percent(SUSPECT)} off around {flagged} of {len(states)}, each time: those "
-            "ran in another state of the machine, are marked ! and stand alone."
+            "ran in another state of the machine, are marked ! and excluded from every median."
         )
     if "suspect" in states:
         return (
             f"{usual}, {in_percent(VALID)} to {in_percent(SUSPECT)} off around {states.count('suspect')} of "
-            f"{len(states)}: marked ?, to be believed where others agree."
+            f"{len(states)}: marked ?, valid if other attempts agree."
         )
     return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
 

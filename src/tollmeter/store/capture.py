@@ -162,8 +162,8 @@ class _Reading:
 
 
 def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, ...]]:
-    """Yields complete visits as bytes; else the lines from each record of number 0 to its `end`, or to the line in
-    place of it."""
+    """Yields each stream of a capture: a complete visit as bytes; any other stream as its lines, from record 0 to its
+    `end`, or to the line where `end` is missing."""
     held: list[RecordLine] = []
     number = lines = size = 0
     for piece in pieces(file):

@@ -46,7 +46,7 @@ static void step(registers *core) {
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* A window's 16 registers, onto the stack that they belong to. Without that stack the program cannot go on. */
+/* Writes a window's 16 registers to their stack. Without a valid stack the program ends. */
 static void keep_window(const uint32_t *window, uintptr_t stack) {
   uint32_t *to = stack % 8 ? NULL : memory_of_program(stack, 64, MAY_WRITE);
   if (!to) bare_ended(SIGSEGV);
