@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 def _catalog() -> Catalog:
     """The probe as it describes itself, for one ABI."""
     built = load_catalog(ROOT / "build", platform.machine())
-    if not any(probe == PROBE for probe, _ in built.executables):
+    if (PROBE, built.abis[0]) not in built.executables:
         raise Failure(f"{PROBE} is not built, or older than its sources: `./toll --set-up-tests` builds it")
     return msgspec.structs.replace(built, abis=built.abis[:1], gaps={})
 
