@@ -15,7 +15,7 @@ from support import example_runs
 from support.builders import CLOCK_HZ, metric, outcome, probe, row, sample
 from tollmeter.experiment.core import cores_hz
 from tollmeter.judgement.compare import Comparison, compare, of_rows
-from tollmeter.model import Outcome, Probe, Work
+from tollmeter.model import Outcome, Probe, State, Work
 from tollmeter.numbers.rows import row_key, rows
 
 ROWS = 60
@@ -108,6 +108,32 @@ def test_a_whole_core_and_a_shared_one_are_no_pair() -> None:
     assert [change.verdict for change in alike.changes] == ["cannot tell"]
     both = of_rows({row_key(old): old}, {row_key(new): row(20.0, state="uncontended")}, None, 0.01)
     assert [change.verdict for change in both.changes] == ["slower"]
+
+
+def test_the_state_that_both_runs_measured_best_is_compared() -> None:
+    """The mixture of a busy sibling differs by its share of the time; the cost beside it does not."""
+    known = {"freedom": 8.0, "runs_sd": 0.001}
+    beside = State(state="contended", share=0.7, median=20.0, low=19.9, high=20.1, error=0.002, **known)
+    old, new = (
+        msgspec.structs.replace(row(median, state="all"), error=0.1, states=(beside,)) for median in (16.0, 18.0)
+    )
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
+    assert (change.old.state, change.ratio.value, change.verdict) == ("contended", 1.0, "same")
+
+
+def test_a_cost_beside_a_busy_sibling_shows_no_change() -> None:
+    """Its neighbour may do something else in the other run."""
+    old, new = (row(median, state="contended") for median in (10.0, 20.0))
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
+    assert change.verdict == "cannot tell" and change.reason
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.02, "same"), (0.04, "cannot tell")])
+def test_rows_are_the_same_where_a_difference_of_5_percent_is_excluded(error: float, verdict: str) -> None:
+    """By two one-sided tests at 5 %: 1.645 standard errors on either side."""
+    sides = (msgspec.structs.replace(row(10.0), error=error / 2**0.5, freedom=1e3, runs_sd=0.0) for _ in range(2))
+    (change,) = of_rows(*({row_key(side): side} for side in sides), None, 0.01).changes
+    assert change.verdict == verdict
 
 
 def test_rows_of_different_best_kernels_are_no_pair() -> None:

@@ -58,7 +58,7 @@ PASSING_FACTS = ("load_average", "swap_total")
 
 DISTURBED = ("busy", "held back")
 """Verdicts of runs that other workloads disturbed: only their rows on an uncontended core are comparable."""
-UNDISTURBED = ("uncontended", "contended", "first", "second")
+UNDISTURBED = ("uncontended", "first", "second")
 
 SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
 """Reason that `toll compare`, `history` and `gate` print for a change of a row that executes as many instructions in
@@ -199,6 +199,8 @@ def unproven(old: Row, new: Row, *, calm: bool) -> str:
     calm: other workloads disturbed neither run."""
     if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
         return "visits of one memory layout"
+    if old.state == "contended":
+        return "beside a busy sibling hyperthread, whose work may differ"
     if not calm and old.state not in UNDISTURBED and is_time(old.unit) and old.clock in REAL_CLOCKS:
         return "over all samples, and a run was disturbed"
     return ""
