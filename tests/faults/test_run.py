@@ -235,7 +235,7 @@ def test_an_interrupted_run_is_drawn_beside_another_and_says_so(done: Toll, root
     assert last.startswith(b'{"k":"run"')
     (root / "b" / NAME).write_bytes(b"".join(begun))
     assert done("report", "a", "b").code == 0
-    assert "interrupted: the run was stopped before its end" in (root / "a/beside-b.html").read_text(encoding="utf-8")
+    assert "nterrupted: the run was stopped before its end" in (root / "a/beside-b.html").read_text(encoding="utf-8")
 
 
 def test_listing_loads_nothing_heavy(root: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from probes.visiting import all_points, asked_of, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Outcome
-from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
+from tollmeter.targets.profiling_visit import DISTANCES, loads_of, measure_distances
 from tollmeter.targets.qemu_user import emulator_lack
 from tollmeter.toolchain.abis import open_here, read_abi
 
@@ -104,7 +104,7 @@ def test_an_emulator_reports_the_reuse_distances_of_a_list(abi: str) -> None:
         target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=2048"], 200, ROOT / "build/emulator"
     )
     footprint, near = 2048 * 4 * pointer_bytes(abi), 4096
-    far = [(size, foreseen, others) for size, foreseen, others in told.loads if size > near]
+    far = [(size, foreseen, others) for size, foreseen, others in loads_of(told.written) if size > near]
     count = sum(others for _, _, others in far)
     assert count > 2048
     assert sum(foreseen for _, foreseen, _ in far) < 0.05 * count

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil, exp, hypot, inf, log
+from math import ceil, exp, hypot, inf, log, sqrt
 from typing import Literal
 
 import msgspec
@@ -252,6 +252,12 @@ def ratio_around(middle: float, error: float, freedom: float) -> Estimate:
     half = half_width(error, freedom)
     low, high = exp(middle - half), exp_or_inf(middle + half)
     return Estimate(value=exp(middle), low=low, high=high, error=error, freedom=freedom)
+
+
+def ratio_of_estimates(old: Estimate, new: Estimate, runs_sd: float) -> Estimate:
+    """Returns the ratio new over old of two positive estimates. runs_sd: between-run standard deviation of each."""
+    parts = [(each.error or 0.0, each.freedom or KNOWN) for each in (old, new)]
+    return ratio_around(log(new.value / old.value), *combined([*parts, (sqrt(2) * runs_sd, KNOWN)]))
 
 
 def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import msgspec
 
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
-from tollmeter.judgement.compare import SAME_WITHIN, is_within, ratio_around
+from tollmeter.judgement.compare import SAME_WITHIN, is_within, ratio_of_estimates
 from tollmeter.library.typed_commands import Command
-from tollmeter.maths.distributions import KNOWN, combined
 from tollmeter.model import EXIT_STATUS, Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean
 from tollmeter.report.numbers import count, percent, ratio_in_words
@@ -143,8 +141,7 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _against(first: Estimate, second: Estimate) -> str:
-    parts = [(each.error or 0.0, each.freedom) for each in (first, second)]
-    ratio = ratio_around(log(second.value / first.value), *combined([*parts, (sqrt(2) * USUAL_RUNS_SD, KNOWN)]))
+    ratio = ratio_of_estimates(first, second, USUAL_RUNS_SD)
     text = ratio_in_words(ratio.value, ratio.low, ratio.high, "as long")
     if ratio.low > 1 or ratio.high < 1:
         return f"{'slower' if ratio.value > 1 else 'faster'}: {text}"
