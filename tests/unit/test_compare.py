@@ -110,22 +110,31 @@ def test_a_whole_core_and_a_shared_one_are_no_pair() -> None:
     assert [change.verdict for change in both.changes] == ["slower"]
 
 
-def test_the_state_that_both_runs_measured_best_is_compared() -> None:
+@pytest.mark.parametrize(("calm", "state", "verdict"), [(False, "contended", "same"), (True, "all", "cannot tell")])
+def test_disturbed_runs_compare_costs_beside_a_busy_sibling(calm: bool, state: str, verdict: str) -> None:
     """The mixture of a busy sibling differs by its share of the time; the cost beside it does not."""
     known = {"freedom": 8.0, "runs_sd": 0.001}
     beside = State(state="contended", share=0.7, median=20.0, low=19.9, high=20.1, error=0.002, **known)
     old, new = (
         msgspec.structs.replace(row(median, state="all"), error=0.1, states=(beside,)) for median in (16.0, 18.0)
     )
-    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
-    assert (change.old.state, change.ratio.value, change.verdict) == ("contended", 1.0, "same")
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01, calm=calm).changes
+    assert (change.old.state, change.verdict) == (state, verdict)
 
 
 def test_a_cost_beside_a_busy_sibling_shows_no_change() -> None:
     """Its neighbour may do something else in the other run."""
     old, new = (row(median, state="contended") for median in (10.0, 20.0))
-    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01, calm=False).changes
     assert change.verdict == "cannot tell" and change.reason
+
+
+def test_an_uncontended_change_is_seen_beside_a_more_precise_contended_cost() -> None:
+    known = {"error": 0.0005, "freedom": 8.0, "runs_sd": 0.001, "low": 29.9, "high": 30.1}
+    beside = State(state="contended", share=0.7, median=30.0, **known)
+    old, new = (msgspec.structs.replace(row(median, state="uncontended"), states=(beside,)) for median in (10.0, 15.0))
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01, calm=False).changes
+    assert (change.old.state, change.verdict) == ("uncontended", "slower")
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.02, "same"), (0.04, "cannot tell")])

@@ -5,8 +5,7 @@ A row changed where the p-value of its log ratio, adjusted by Benjamini and Hoch
 most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of the log ratio is that of both rows and of
 the between-run variance, which a single run does not show: without it one row in six was called changed when one
 machine was measured twice. A row is the same where two one-sided tests show that it differs by less than SAME_WITHIN.
-All other rows are inconclusive. Rows of different core states are compared in the state in which both were measured
-best.
+All other rows are inconclusive. Rows of different core states are compared in a state that both have.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
@@ -146,13 +145,14 @@ def of_rows(
     disturbed."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
-    pairs = [in_one_core_state(row, new[key]) for key, row in old.items() if why[key] is None]
+    calm = calm or machines
+    pairs = [in_one_core_state(row, new[key], calm=calm) for key, row in old.items() if why[key] is None]
     moved = clock_ratio is not None and abs(clock_ratio - 1) > least
     ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, clock_ratio) for pair in pairs]
     adjusted = benjamini_hochberg([_p_value(ratio) for ratio in ratios])
     changes = []
     for (before, after), ratio, share in zip(pairs, ratios, adjusted, strict=True):
-        verdict, reason = _judged(before, after, ratio, share, least, calm=calm or machines)
+        verdict, reason = _judged(before, after, ratio, share, least, calm=calm)
         cause: Cause | None = None
         same = same_instructions(before.counters, after.counters, LEAST_CHANGE)
         if not machines and verdict not in NOT_CALLED_CHANGED:
@@ -178,12 +178,19 @@ def in_state(row: Row, name: StateName | None) -> Row | None:
     )  # fmt: skip
 
 
-def in_one_core_state(old: Row, new: Row) -> tuple[Row, Row]:
-    """Returns both rows in the core state in which their ratio has the least standard error; unchanged if they share
-    no state."""
+def in_one_core_state(old: Row, new: Row, *, calm: bool = True) -> tuple[Row, Row]:
+    """Returns both rows on an uncontended core, else in the core state in which their ratio has the least standard
+    error; unchanged if they share no state. calm: other workloads disturbed neither run. Only if they did, costs beside
+    a busy sibling are taken: these show no change, and neither does then a value over all samples."""
     names = dict.fromkeys([old.state, *(state.state for state in old.states)])
-    sides = [(before, after) for name in names if (before := in_state(old, name)) and (after := in_state(new, name))]
-    return min(sides, key=lambda pair: ratio_error(*pair)[0], default=(old, new))
+    sides = {
+        name: (before, after) for name in names if (before := in_state(old, name)) and (after := in_state(new, name))
+    }
+    if calm:
+        sides.pop("contended", None)
+    if "uncontended" in sides:
+        return sides["uncontended"]
+    return min(sides.values(), key=lambda pair: ratio_error(*pair)[0], default=(old, new))
 
 
 def undecided(old: Row, new: Row) -> str:
@@ -199,10 +206,8 @@ def unproven(old: Row, new: Row, *, calm: bool) -> str:
     calm: other workloads disturbed neither run."""
     if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
         return "visits of one memory layout"
-    if old.state == "contended":
-        return "beside a busy sibling hyperthread, whose work may differ"
     if not calm and old.state not in UNDISTURBED and is_time(old.unit) and old.clock in REAL_CLOCKS:
-        return "over all samples, and a run was disturbed"
+        return "not on an uncontended core, and a run was disturbed"
     return ""
 
 
