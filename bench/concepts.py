@@ -5,7 +5,8 @@
 
 Prints a row for each count and a column for each commit, or for the work tree. A record type is a class whose base
 is Record, NamedTuple, Struct, Protocol or an enumeration, or that is a dataclass. A hand-set number is a module's
-constant that holds a number other than 0, 1 and 2."""
+constant that holds a number other than 0, 1 and 2. An option counts once where it is declared, and once for each verb
+that has it."""
 
 from __future__ import annotations
 
@@ -49,6 +50,7 @@ def counts(files: Mapping[str, str]) -> dict[str, int]:
         "public function names in two modules": sum(count > 1 for count in functions.values()),
         "hand-set numbers in analysis": sum(1 for tree in rooms for _ in _numbers(tree)),
         "options": sum(_is_option(node) for tree in verbs for node in ast.walk(tree)),
+        "options of all verbs": sum(_takes_option(node) for tree in verbs for node in ast.walk(tree)),
         "lines of src": _lines(files, PACKAGE),
         "lines of tests": _lines(files, "tests/"),
     }
@@ -74,6 +76,12 @@ def _numbers(tree: ast.Module) -> Iterator[float]:
 
 def _is_option(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "typer.Option"
+
+
+def _takes_option(node: ast.AST) -> bool:
+    """Returns whether a parameter of a verb is an option, declared here or shared."""
+    said = ast.unparse(node.annotation) if isinstance(node, ast.arg) and node.annotation else ""
+    return "typer.Option(" in said or "shared." in said
 
 
 def _lines(files: Mapping[str, str], below: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_view, write_json
 from tollmeter.model import Failure
 
@@ -28,19 +29,19 @@ def bill(
         str, typer.Option("--try", help="another command, quoted: what it saves, by interleaved runs")
     ] = "",
     process: Annotated[int | None, typer.Option("--pid", "-p", help="a running process in place of a command")] = None,
-    for_: Annotated[str, typer.Option("--for", help="how long to count a running process")] = "10s",
+    for_: Annotated[str, shared.lasting("the count of a running process")] = "10s",
     way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
-    budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
+    budget: Annotated[str | None, shared.budget("10s", "the clean runs")] = None,
     target: Annotated[str, typer.Option(help="where the commands run: local, ssh:HOST, guest:BOARD")] = "local",
     save: Annotated[Path | None, typer.Option(help="a new run folder, for show, report, compare, export")] = None,
-    form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> None:
     from tollmeter.bill.printed import blocks
     from tollmeter.catalog import check_known
     from tollmeter.conduct import Watch
     from tollmeter.library import places
 
-    check_known("format", form, ("table", "json"))
+    check_known("format", form, shared.TABLE_OR_JSON)
     if process is not None and (command or try_ or target != "local"):
         raise Failure("--pid counts a process that runs on this machine: no command is started beside it")
     began, watch = time.monotonic(), Watch(os.sched_getaffinity(0))

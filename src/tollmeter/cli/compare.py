@@ -12,6 +12,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import add_summary, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain_name
@@ -36,11 +37,11 @@ def compare(
     ],
     *,
     by: Annotated[str | None, typer.Option(help="compare the rows of one run: abi, target, or a parameter")] = None,
-    every: Annotated[bool, typer.Option("--all", help="every row, and why it was judged changed or not")] = False,
+    every: Annotated[bool, shared.every("every row, and why it was judged changed or not")] = False,
     machines: Annotated[bool, typer.Option(help="compare machines by times, memory and tolls, without causes")] = False,
     least: Annotated[str, typer.Option(help="the smallest change to report")] = f"{100 * LEAST_CHANGE:g}%",
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     check_known("format", form, FORMATS)
     if form == "benchfmt" and by:
@@ -131,15 +132,15 @@ def gate(
     *,
     base: Annotated[str | None, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")] = None,
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
-    limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
-    limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
+    limit: shared.Limit = None,
+    limits: shared.Limits = None,
     how: TimeOptions,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
     ignore_missing: Annotated[
         bool, typer.Option("--ignore-missing", help="pass although rows of the reference have no number in the new run")
     ] = False,
-    form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    form: Annotated[str, shared.formats(GATE_FORMATS)] = "table",
+    out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     check_known("format", form, GATE_FORMATS)
     from tollmeter.library.gating import gated, gated_commands, two_commands

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write_json
 from tollmeter.library import places
 from tollmeter.library.options import names, seconds
@@ -88,9 +89,7 @@ BREAKS = {"": "", "code": "~", "file": "!"}
 
 
 def layout(
-    abi: Annotated[
-        str | None, typer.Option(help="ABIs to compare [x86_64,ia32; of a header all whose compiler is here]")
-    ] = None,
+    abi: Annotated[str | None, shared.abi("these; of a header all whose compiler is here")] = None,
     header: Annotated[
         Path | None,
         typer.Option(
@@ -100,11 +99,11 @@ def layout(
     kind: Annotated[
         str | None, typer.Option("--type", help="of the header only this: packet, or 'struct packet'")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
     only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
 ) -> None:
     check_known("choice", only, ("all", "differences"))
-    check_known("format", form, ("table", "json"))
+    check_known("format", form, shared.TABLE_OR_JSON)
     if kind and header is None:
         raise Failure(f"--type {clean(kind)} is a type of a header: name that with --header")
     compilers = _compilers(abi, whole=header is not None)
@@ -210,9 +209,7 @@ UNREAD = 1
 def casts(
     folder: Annotated[Path, typer.Argument(help="a tree with its compile_commands.json, or that file")],
     *,
-    abi: Annotated[
-        str | None, typer.Option(help=f"a strict ABI [the first of {', '.join(STRICT)} that is here]")
-    ] = None,
+    abi: Annotated[str | None, typer.Option(help=f"a strict ABI [the first here of {', '.join(STRICT)}]")] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", help="list what is right on this ABI and wrong on that of --abi, as x86_64 and x32"),
@@ -221,7 +218,7 @@ def casts(
         str | None,
         typer.Option(help="a probe of this tree, and NAME=VALUE: the casts that it runs most come first"),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> int:
     from tollmeter.report.numbers import count
     from tollmeter.source.casts import ranked_casts
@@ -299,16 +296,16 @@ FAILED = 1
 def profile(
     words: Annotated[list[str], typer.Argument(help="one probe or two, and NAME=VALUE")],
     *,
-    abi: Annotated[str | None, typer.Option(help="ABIs in place of the machine's own: x86_64,ia32")] = None,
+    abi: Annotated[str | None, shared.abi("this machine's")] = None,
     target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
-    lasting: Annotated[str | None, typer.Option("--for", help=f"duration of each profile [{LASTING}]")] = None,
+    lasting: Annotated[str | None, shared.lasting(f"each profile [{LASTING}]")] = None,
     by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> int:
     from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiling_visit import ProfileRequest
 
-    check_known("format", form, ("table", "json"))
+    check_known("format", form, shared.TABLE_OR_JSON)
     check_known("sampler", by, BY)
     took = seconds(lasting or LASTING)
     if not LEAST_S <= took <= MOST_S:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import terminal, write
@@ -23,12 +24,12 @@ UNMEASURED = 1
 
 def doctor(
     *,
-    budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
-    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
-    run: Annotated[str | None, typer.Option(help="judge this run, and measure nothing")] = None,
+    budget: Annotated[str | None, shared.budget("20s")] = None,
+    cpus: shared.Cpus = None,
+    run: shared.Judged = None,
     script: Annotated[bool, typer.Option("--script", help="print a shell script that makes the changes")] = False,
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Measure in 20 s whether this machine is fit to be measured and set up right. Nothing is changed.
 

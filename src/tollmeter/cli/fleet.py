@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tollmeter.catalog import check_known, unknown
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write
 from tollmeter.library.options import DEFAULT_BUDGET
@@ -28,10 +29,10 @@ def report(
         list[str], typer.Argument(help="a dataset of `toll export --dataset`, or runs of several machines")
     ],
     *,
-    limits: Annotated[Path | None, typer.Option(help="a TOML file with absolute limits, as of toll gate")] = None,
-    every: Annotated[bool, typer.Option("--all", help="the distribution of every row")] = False,
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    limits: shared.Limits = None,
+    every: Annotated[bool, shared.every("the distribution of every row")] = False,
+    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Name the machines that differ from their peers, and how rows are distributed over machines.
 
@@ -66,7 +67,6 @@ def _print(models: list[JudgedNode], *, whole: bool) -> None:
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 INCOMPLETE = 1
-_OWN = ("account", "constraint")
 
 
 def submit(
@@ -74,15 +74,12 @@ def submit(
         list[str] | None, typer.Argument(help="suites, probes, globs, NAME=VALUE; after --, options of sbatch")
     ] = None,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="a new folder that every node has at the same path")],
+    out: Annotated[Path, shared.out("a new folder that every node has at the same path")],
     nodes: Annotated[str | None, typer.Option(help="node[1-3],node7, or how many [all of the partition]")] = None,
     partition: Annotated[str | None, typer.Option(help="Slurm's partition [the default one]")] = None,
-    account: Annotated[str | None, typer.Option(help="Slurm's account")] = None,
-    constraint: Annotated[str | None, typer.Option(help="features that a node must have")] = None,
-    limit: Annotated[str | None, typer.Option("--time", help="time limit of a job [the budget and 5 minutes]")] = None,
-    abi: Annotated[list[str] | None, typer.Option(help="ABIs of the nodes: x86_64,aarch64 [this CPU's]")] = None,
-    budget: Annotated[str | None, typer.Option(help=f"wall time on each node [{DEFAULT_BUDGET}]")] = None,
-    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    abi: Annotated[list[str] | None, shared.abi("this CPU's")] = None,
+    budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
+    precision: shared.Precision = None,
     hosts: Annotated[
         Path | None, typer.Option(help="over ssh, without Slurm: a file with one host in each line")
     ] = None,
@@ -94,11 +91,10 @@ def submit(
     from tollmeter.library.bundling import BundleRequest
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
-    own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
     asked = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
-    wishes = jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
+    wishes = jobs.Wishes(partition, nodes, tuple((words or [])[first:]))
     if hosts:
-        if shown or partition or nodes or limit or wishes.more:
+        if shown or any(wishes):
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
         states = jobs.measure_hosts(asked, out.resolve(), jobs.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
@@ -115,7 +111,7 @@ def submit(
 def status(
     folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
     *,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> None:
     """Print what each node has measured, and why another has not."""
     from tollmeter.fleet.collecting import node_states
@@ -126,10 +122,8 @@ def status(
 def collect(
     folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
     *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="folder of the runs, one for each node [FOLDER/runs]")
-    ] = None,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    out: Annotated[Path | None, shared.out("folder of the runs, one for each node [FOLDER/runs]")] = None,
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> int:
     """Create a run from each node's complete journal, while jobs run or after."""
     from tollmeter.fleet.collecting import collect_runs as collected

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import print_view, write
@@ -27,13 +28,13 @@ def health(
     ] = None,
     *,
     reference: Annotated[str | None, typer.Option(help="a run of this machine, or a dataset of its peers")] = None,
-    limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
-    limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
-    budget: Annotated[str | None, typer.Option(help="total wall time [60s]")] = None,
-    run: Annotated[str | None, typer.Option(help="judge this run, and measure nothing")] = None,
-    folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    limit: shared.Limit = None,
+    limits: shared.Limits = None,
+    budget: Annotated[str | None, shared.budget("60s")] = None,
+    run: shared.Judged = None,
+    folder: shared.ScratchFolder = None,
+    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Measure ten rows that matter, and say whether this machine is as fast as it should be.
 

@@ -14,6 +14,7 @@ import typer
 from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing, show
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view
 from tollmeter.cli.sharing import PAGE
 from tollmeter.extras import chart_script_made
@@ -46,28 +47,28 @@ def run(
         completing.TO_MEASURE,
     ] = None,
     *,
-    abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
-    budget: Annotated[str | None, typer.Option(help=f"total wall time: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
-    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
-    priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
+    abi: Annotated[list[str] | None, shared.abi("the suite's")] = None,
+    target: shared.Targets = None,
+    budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
+    precision: shared.Precision = None,
+    priority: shared.Priority = None,
     counters: Annotated[str | None, typer.Option(help="hardware counters beside samples: on or off [on]")] = None,
     against: Annotated[list[str] | None, typer.Option(help="measure interleaved with NAME=VALUE, ABI or probe")] = None,
     clock: Annotated[str | None, typer.Option(help="external clock: pty or serial:PATH [the target's own]")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of the measurement order and memory layouts")] = None,
-    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
-    folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
+    seed: shared.Seed = None,
+    cpus: shared.Cpus = None,
+    folder: shared.ScratchFolder = None,
     peer: Annotated[str | None, typer.Option(help="host, reachable by ssh, at the network's other end")] = None,
-    trust: Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-SUITE]")] = None,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    trust: shared.Trust = None,
+    out: Annotated[str | None, shared.out("the run's folder [runs/DATE-SUITE]")] = None,
+    form: Annotated[str, shared.formats(show.FORMATS)] = "table",
     all_points: Annotated[bool, typer.Option("--all-points", help="measure every point, whatever the budget")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
-    every: Annotated[bool, typer.Option("--all", help="with --dry-run: every point, and its CPUs")] = False,
+    every: Annotated[bool, shared.every("with --dry-run: every point, and its CPUs")] = False,
     resume: Annotated[str | None, typer.Option(help="continue this run: measure only what is missing")] = None,
-    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
-    limits: Annotated[Path | None, typer.Option(help="a TOML file of absolute limits")] = None,
+    beside: shared.Beside = False,
+    quiet: shared.Quiet = False,
+    limits: shared.Limits = None,
 ) -> int:
     from tollmeter.library.limits import read_limits
 

@@ -11,6 +11,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_notice, write
 from tollmeter.files import plain_name
 from tollmeter.library import places
@@ -24,12 +25,9 @@ from tollmeter.store.export import FORMATS, metadata, written
 def export(
     words: Annotated[list[str] | None, completing.RUN_AND_ROWS] = None,
     *,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="csv (the default), json, jsonl, md, parquet or lmbench (a result file)"),
-    ] = None,
+    form: Annotated[str | None, shared.formats(("csv (the default)", *FORMATS[1:], "lmbench (a result file)"))] = None,
     what: Annotated[str | None, typer.Option(help=f"{', '.join(TABLES)}; by default rows")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+    out: Annotated[Path | None, shared.out()] = None,
     dataset: Annotated[
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
@@ -93,7 +91,7 @@ def _write_dataset(names: Sequence[str], dataset: Path) -> int:
 def publish(
     run: Annotated[str, completing.RUN] = places.LAST,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
+    out: Annotated[Path, shared.out("file to write")],
 ) -> None:
     from tollmeter.fleet.published import KEPT_PARTS, REMOVED_PARTS, write_published
     from tollmeter.fleet.publishing import publish as redacted
@@ -115,7 +113,7 @@ def publish(
 def gallery(
     runs: Annotated[list[str], typer.Argument(help="files of `toll publish`, or runs, which are redacted first")],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="folder of the site")],
+    out: Annotated[Path, shared.out("folder of the site")],
 ) -> None:
     from tollmeter.fleet.gallery import write_site
     from tollmeter.fleet.publishing import published
@@ -134,10 +132,10 @@ def bundle(
         completing.TO_MEASURE,
     ] = None,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="a script, or an archive: FILE.tar.xz, FILE.tar.gz")],
-    abi: Annotated[list[str] | None, typer.Option(help="ABIs of the machines: aarch64,arm-soft [this CPU's]")] = None,
-    budget: Annotated[str | None, typer.Option(help=f"wall time there: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
-    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    out: Annotated[Path, shared.out("a script, or an archive: FILE.tar.xz, FILE.tar.gz")],
+    abi: Annotated[list[str] | None, shared.abi("this CPU's")] = None,
+    budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
+    precision: shared.Precision = None,
 ) -> None:
     from tollmeter.library.bundling import BundleRequest, bundled
     from tollmeter.report.numbers import count
@@ -158,7 +156,7 @@ def bundle(
 def import_(
     file: Annotated[Path, typer.Argument(help="journal.jsonl, its folder or archive, or a serial line's capture")],
     *,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-SUITE]")] = None,
+    out: Annotated[Path | None, shared.out("the run's folder [runs/DATE-SUITE]")] = None,
 ) -> None:
     from tollmeter.library.bundling import imported
     from tollmeter.library.places import shown
@@ -205,14 +203,8 @@ def report(
         ),
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="report file [report.html or beside-B.html in the first run's folder]"),
-    ] = None,
-    peers: Annotated[
-        list[str] | None,
-        typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
-    ] = None,
+    out: Annotated[Path | None, shared.out("report file [in the first run's folder]")] = None,
+    peers: shared.Peers = None,
 ) -> None:
     from tollmeter.library.row_words import probes_named
 

@@ -12,6 +12,7 @@ import typer
 
 from tollmeter.catalog import abis_of_built, check_known, left_out_of_builds
 from tollmeter.cli import completing
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import (
     TableColumns,
     print_columns,
@@ -37,8 +38,8 @@ FORMATS = ("table", "json", "csv", "md", "lmbench")
 def show(
     words: Annotated[list[str] | None, completing.RUN_AND_ROWS] = None,
     *,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
-    every: Annotated[bool, typer.Option("--all", help="every line, and the reason for each missing number")] = False,
+    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    every: Annotated[bool, shared.every("every line, and the reason for each missing number")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
     ] = False,
@@ -53,10 +54,7 @@ def show(
         list[Path] | None, typer.Option("--with", help="with --format lmbench: add an lmbench result file")
     ] = None,
     attribute: Annotated[str | None, typer.Option(help="explain how two ABIs differ: x86_64,x32")] = None,
-    peers: Annotated[
-        list[str] | None,
-        typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
-    ] = None,
+    peers: shared.Peers = None,
 ) -> None:
     check_known("format", form, FORMATS)
     if result and form != "lmbench":
@@ -272,7 +270,7 @@ def history(
     runs: Annotated[
         list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    form: Annotated[str, shared.formats(HISTORY_FORMATS)] = "table",
     last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="read the youngest N runs")] = 100,
     schedule: Annotated[
         bool, typer.Option("--schedule", help="print a cron line and a systemd timer for regular runs")
@@ -326,7 +324,7 @@ def list_(
         ),
     ] = None,
     *,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
     explain: Annotated[
         bool, typer.Option("--explain", help="of probes: method, proof, what refuses a number, and the machine code")
     ] = False,

@@ -15,6 +15,7 @@ import typer
 from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_notice, print_view, write
 from tollmeter.cli.run import DONE, FAILED, INFRASTRUCTURE, INTERRUPTED, NOTHING, gravest
 from tollmeter.cli.time import split_values
@@ -29,25 +30,22 @@ if TYPE_CHECKING:
     from tollmeter.library.sweeping import Knob, Measure, SweepEnd
     from tollmeter.report.swept import SweptValues
 
-FORMATS = ("table", "json")
 PAGE = "sweep.html"
 
 
 def sweep(
     words: Annotated[list[str] | None, completing.TO_MEASURE] = None,
     *,
-    set_: Annotated[str, typer.Option("--set", metavar="'CMD {}'", help="command that sets a value, {} in it")] = "",
+    set_: Annotated[
+        str,
+        typer.Option("--set", metavar="'CMD {}'", help="command that sets a value, {} in it; the first is restored"),
+    ] = "",
     verify: Annotated[
         str, typer.Option(help="command that proves a value: prints it, or has {} in it and ends with 0")
     ] = "",
-    lists: Annotated[
-        list[str] | None,
-        typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values: a,b,c; the first one is restored"),
-    ] = None,
-    scan: Annotated[
-        list[str] | None, typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values from MIN to MAX")
-    ] = None,
-    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="step of the scan [1]")] = None,
+    lists: shared.ParameterList = None,
+    scan: shared.ParameterScan = None,
+    step: shared.ParameterStep = None,
     reboots: Annotated[
         Path | None, typer.Option(help="a value needs a restart: keep the sweep in this file, and go on after each")
     ] = None,
@@ -55,20 +53,20 @@ def sweep(
         bool,
         typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up"),
     ] = False,
-    abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
-    budget: Annotated[str | None, typer.Option(help=f"wall time of each run: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
-    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
-    priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of the order of values, and of each run")] = None,
-    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
-    trust: Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="the sweep's folder [runs/DATE-sweep]")] = None,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
-    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    abi: Annotated[list[str] | None, shared.abi("the suite's")] = None,
+    target: shared.Targets = None,
+    budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
+    precision: shared.Precision = None,
+    priority: shared.Priority = None,
+    seed: shared.Seed = None,
+    cpus: shared.Cpus = None,
+    trust: shared.Trust = None,
+    out: Annotated[Path | None, shared.out("the sweep's folder [runs/DATE-sweep]")] = None,
+    form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
+    beside: shared.Beside = False,
+    quiet: shared.Quiet = False,
 ) -> int:
-    check_known("format", form, FORMATS)
+    check_known("format", form, shared.TABLE_OR_JSON)
     if restore:
         return _restored(reboots)
     from tollmeter.library.sweeping import Knob, check_knob

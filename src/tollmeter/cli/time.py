@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import STANDARD_OUTPUT, print_notice, write
 from tollmeter.library.options import TimeOptions, seconds, share, statuses
 from tollmeter.model import Failure, Results
@@ -33,7 +34,7 @@ def timing(
     runs: Annotated[int | None, typer.Option("--runs", "-r", help="exact number of runs of each command")] = None,
     min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="minimum number of runs [10]")] = None,
     max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="maximum number of runs")] = None,
-    budget: Annotated[str | None, typer.Option(help="total wall time of a measurement [20s]")] = None,
+    budget: Annotated[str | None, shared.budget("20s", "a measurement")] = None,
     timeout: Annotated[str | None, typer.Option(help="end a run that takes longer, which fails: 5s [none]")] = None,
     prepare: Annotated[list[str] | None, typer.Option("--prepare", "-p", help="command before each run")] = None,
     conclude: Annotated[list[str] | None, typer.Option("--conclude", "-C", help="command after each run")] = None,
@@ -53,7 +54,7 @@ def timing(
     metrics: Annotated[
         str, typer.Option(help="also count these: cycles,instructions,cache-misses,page-faults,...; a gate judges one")
     ] = "",
-    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
+    beside: shared.Beside = False,
 ) -> TimeOptions:
     """Returns how commands are measured: the options that `toll time` and `toll gate` share."""
     if no_shell and shell:
@@ -95,21 +96,15 @@ def time_(
     precision: Annotated[
         str, typer.Option(help="target half-width of intervals, and the least difference reported")
     ] = "3%",
-    scan: Annotated[
-        list[str] | None,
-        typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values of {VAR} in the commands"),
-    ] = None,
-    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="step of the scan [1]")] = None,
-    lists: Annotated[
-        list[str] | None,
-        typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values of {VAR}: a,b,c"),
-    ] = None,
+    scan: shared.ParameterScan = None,
+    step: shared.ParameterStep = None,
+    lists: shared.ParameterList = None,
     names: Annotated[list[str] | None, typer.Option("--command-name", "-n", help="name of a command")] = None,
     export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
     export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
     export_markdown: Annotated[Path | None, typer.Option(help="results as a table; -: to stdout")] = None,
     import_: Annotated[Path | None, typer.Option("--import", help="results of hyperfine to compare")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-time]")] = None,
+    out: Annotated[Path | None, shared.out("the run's folder [runs/DATE-time]")] = None,
 ) -> int:
     if import_:
         return _imported(import_, commands or [])

@@ -68,11 +68,10 @@ class Submission(msgspec.Struct):
 
 class Wishes(NamedTuple):
     """The options of a submission. nodes: a list such as node[1-3], a number of nodes, or None for all of the
-    partition. more: words for sbatch."""
+    partition. more: words for sbatch, such as a time limit."""
 
     partition: str | None = None
     nodes: str | None = None
-    time: str | None = None
     more: tuple[str, ...] = ()
 
 
@@ -80,7 +79,7 @@ def job_script(asked: BundleRequest, folder: Path, wishes: Wishes, name: str) ->
     """Returns the script of a job. Raises Failure (2) for an option that contains a line end."""
     minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
-    options += [f"--job-name={name}", f"--time={wishes.time or minutes}"]
+    options += [f"--job-name={name}", f"--time={minutes}"]
     options += [*([f"--partition={wishes.partition}"] if wishes.partition else []), *wishes.more]
     for option in options:
         if not option.isprintable():
