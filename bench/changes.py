@@ -114,7 +114,7 @@ def seconds(run: Path, runs: int) -> None:
         for number in range(1, runs):
             shutil.copytree(Path(scratch, "run-000"), Path(scratch, f"run-{number:03}"))
         for words in ([], ["kernel.enter_syscall"]):
-            command = [sys.executable, "-m", "tollmeter", "history", *words, "--runs", scratch]
+            command = [sys.executable, "-m", "tollmeter", "history", *words, "--folders", scratch]
             begun_s, begun_cpu_s = time.perf_counter(), _cpu_seconds()
             subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
             took_s, cpu_s = time.perf_counter() - begun_s, _cpu_seconds() - begun_cpu_s

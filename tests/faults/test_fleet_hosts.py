@@ -146,7 +146,7 @@ def test_wrong_words_end_with_a_sentence(
     words = ["fleet", "submit", "kernel.loop", "-o", str(tmp_path / "new"), "--hosts"]
     assert main([*words, str(tmp_path / "hosts")]) == 2
     assert main([*words, str(tmp_path / "none")]) == 2
-    assert main(["fleet", "submit", "kernel.loop", "-o", str(tmp_path / "x"), "--print", "--", "--comment=a\nb"]) == 2
+    assert main(["fleet", "submit", "kernel.loop", "-o", str(tmp_path / "x"), "--dry-run", "--", "--comment=a\nb"]) == 2
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["fleet", "submit", "kernel.loop", "-o", str(tmp_path / "x")]) == 5
     assert "no Slurm here" in capsys.readouterr().err

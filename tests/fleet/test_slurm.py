@@ -178,7 +178,7 @@ def jobs(cluster: Cluster) -> set[str]:
 
 def test_print_submits_nothing(cluster: Cluster, tmp_path: Path) -> None:
     before = jobs(cluster)
-    done = cluster.toll("fleet", "submit", *PROBES, "-o", str(tmp_path / "x"), "--print", "--", "--qos=high")
+    done = cluster.toll("fleet", "submit", *PROBES, "-o", str(tmp_path / "x"), "--dry-run", "--", "--qos=high")
     assert "#SBATCH --exclusive\n" in done.stdout and "#SBATCH --qos=high\n" in done.stdout
     assert jobs(cluster) == before and not list(tmp_path.iterdir())
 

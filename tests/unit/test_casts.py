@@ -275,8 +275,8 @@ def test_the_lines_that_a_probe_runs_come_first_with_how_often(
     source = "probes/alignment/header.c"
     told = {"directory": str(root), "file": source, "command": "cc -Iprobes/runtime -D_GNU_SOURCE"}
     (tmp_path / "compile_commands.json").write_text(json.dumps([told]))
-    words = ["casts", str(tmp_path), "--abi", own_abi_name, "--by", "alignment.header way=overlay", "--format", "json"]
-    assert main(words) == 0
+    ranked = ["--probe", "alignment.header way=overlay", "--format", "json"]
+    assert main(["casts", str(tmp_path), "--abi", own_abi_name, *ranked]) == 0
     first = json.loads(capsys.readouterr().out)[0]
     assert int(first["times"]) > 0 and first["through"] == "void *"
     assert first["place"].endswith(f"{source}:{1 + (root / source).read_text().splitlines().index(LAID)}")

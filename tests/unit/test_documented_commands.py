@@ -69,7 +69,7 @@ ELSEWHERE = {
     "toll run kernel.disk": ("tests/probes/test_kernel.py", "folder"),
     "toll history kernel.enter_syscall": ("tests/unit/test_run_history.py", '"history", "any.probe"'),
     "toll history 'memory.*'": ("tests/unit/test_run_history.py", '"any.*", "size=16KiB"'),
-    "toll history --runs": ("tests/unit/test_run_history.py", '"--runs"'),
+    "toll history --folders": ("tests/unit/test_run_history.py", '"--folders"'),
     "toll casts": ("tests/unit/test_casts.py", "casts"),
     "toll gate": ("tests/unit/test_gate.py", '"gate"'),
     "toll gate --base": ("tests/unit/test_gate.py", '"--base"'),

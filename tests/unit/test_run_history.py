@@ -174,23 +174,23 @@ def test_a_damaged_run_is_named_and_left_out(tmp_path: Path, capsys: pytest.Capt
     for number in range(3):
         keep(tmp_path, number, [row(10.0)])
     (tmp_path / "run-01" / JOURNAL).write_text("damage")
-    assert main(["history", "any.probe", "--runs", str(tmp_path)]) == 0
+    assert main(["history", "any.probe", "--folders", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert "run-01" in said.err and "run-01" not in said.out and "run-02" in said.out
 
 
 def test_no_run_no_readable_run_and_no_interval_have_codes_of_their_own(tmp_path: Path) -> None:
-    assert main(["history", "--runs", str(tmp_path)]) == 2
+    assert main(["history", "--folders", str(tmp_path)]) == 2
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / JOURNAL).write_text("damage")
-    assert main(["history", "--runs", str(tmp_path)]) == 5
+    assert main(["history", "--folders", str(tmp_path)]) == 5
     keep(tmp_path, 0, [row(None, status="unstable")])
-    assert main(["history", "any.probe", "--runs", str(tmp_path)]) == 6
+    assert main(["history", "any.probe", "--folders", str(tmp_path)]) == 6
 
 
 def test_one_run_has_no_change_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(tmp_path, 0, [row(10.0)])
-    assert main(["history", "any.probe", "--runs", str(tmp_path)]) == 0
+    assert main(["history", "any.probe", "--folders", str(tmp_path)]) == 0
     assert "one point has no change" in capsys.readouterr().out
 
 
@@ -216,7 +216,7 @@ def test_the_overview_also_has_what_did_not_change_and_people_ask_for(
     for number in range(3):
         same = row(7.0, of="any.other")
         keep(tmp_path, number, [same], hierarchy=(level_of(4.0),), tolls=(toll_of(same),))
-    assert main(["history", "--runs", str(tmp_path)]) == 0
+    assert main(["history", "--folders", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "L2 latency" in out and "4.00 ns" in out and "0 of" in out
 
@@ -227,7 +227,7 @@ def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, caps
         more = {"hierarchy": (level_of(4.0 * (1 + number // 5)),), "tolls": (toll_of(changed), toll_of(same))}
         system = OTHER_KERNEL if number >= 5 else MACHINE
         keep(tmp_path, number, [changed, same, row(3.0 * 2**number, of="not.listed")], system, **more)
-    assert main(["history", "--runs", str(tmp_path)]) == 0
+    assert main(["history", "--folders", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "enter the kernel" in out and "L2 latency" in out and "2026-01-06" in out
     assert out.index("L2 latency") < out.index("L2 size"), "what changed is first"
@@ -238,7 +238,7 @@ def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, caps
 def test_other_programs_get_a_line_a_run(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     for number in range(8):
         keep(tmp_path, number, [row(10.0 + 5 * (number >= 4), state="uncontended")])
-    words = ["history", "any.probe", "--runs", str(tmp_path), "--format"]
+    words = ["history", "any.probe", "--folders", str(tmp_path), "--format"]
     assert main([*words, "csv"]) == 0
     lines = [*csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode()))]
     assert [line["run"] for line in lines if line["ratio"]] == ["run-04"]

@@ -214,7 +214,7 @@ def casts(
         str | None,
         typer.Option("--from", help="list what is right on this ABI and wrong on that of --abi, as x86_64 and x32"),
     ] = None,
-    by: Annotated[
+    probe: Annotated[
         str | None,
         typer.Option(help="a probe of this tree, and NAME=VALUE: the casts that it runs most come first"),
     ] = None,
@@ -225,15 +225,15 @@ def casts(
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
     met = None
-    if by:
+    if probe:
         from tollmeter.library.profiling import executed_lines
 
-        met = executed_lines(by.split())
+        met = executed_lines(probe.split())
     rows = ranked_casts(survey.casts, met)
     if rows or form != "table":
         cells = [_casts_cells(cast, "no warning" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")
-        first = 0 if by else 1
+        first = 0 if probe else 1
         shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
         print_columns(shown, form)
     for file, trouble in survey.troubles.items():
@@ -288,7 +288,7 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
 
 # ---- profile --------------------------------------------------------------------------------------------------------
 
-BY = ("perf", "signal")
+WAYS = ("perf", "signal")
 LEAST_S, MOST_S, LASTING = 0.1, 60.0, "2s"
 FAILED = 1
 
@@ -299,18 +299,18 @@ def profile(
     abi: Annotated[str | None, shared.abi("this machine's")] = None,
     target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
     lasting: Annotated[str | None, shared.lasting(f"each profile [{LASTING}]")] = None,
-    by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
+    way: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
     form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> int:
     from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiling_visit import ProfileRequest
 
     check_known("format", form, shared.TABLE_OR_JSON)
-    check_known("sampler", by, BY)
+    check_known("way", way, WAYS)
     took = seconds(lasting or LASTING)
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
-    asked = ProfileRequest(round(1000 * took), by == "signal")
+    asked = ProfileRequest(round(1000 * took), way == "signal")
     profiles = take_all(points_of(words, names(abi), names(target)), asked)
     if form == "json":
         write_json(profiles)

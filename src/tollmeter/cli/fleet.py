@@ -84,7 +84,9 @@ def submit(
         Path | None, typer.Option(help="over ssh, without Slurm: a file with one host in each line")
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, max=256, help="of --hosts: how many measure at a time")] = 8,
-    shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="print the script of the jobs, and submit nothing")
+    ] = False,
 ) -> None:
     """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
     from tollmeter.fleet import jobs
@@ -94,12 +96,12 @@ def submit(
     asked = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
     wishes = jobs.Wishes(partition, nodes, tuple((words or [])[first:]))
     if hosts:
-        if shown or any(wishes):
+        if dry_run or any(wishes):
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
         states = jobs.measure_hosts(asked, out.resolve(), jobs.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
         print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
-    elif shown:
+    elif dry_run:
         print(jobs.job_script(asked, out.resolve(), wishes, jobs.new_name()), end="")
     else:
         made = jobs.submit(asked, out.resolve(), wishes)

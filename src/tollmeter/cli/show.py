@@ -267,7 +267,7 @@ def history(
         list[str] | None, typer.Argument(help="a probe or glob, and NAME=VALUE; by default the tolls and memory levels")
     ] = None,
     *,
-    runs: Annotated[
+    folders: Annotated[
         list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
     ] = None,
     form: Annotated[str, shared.formats(HISTORY_FORMATS)] = "table",
@@ -284,7 +284,7 @@ def history(
     from tollmeter.judgement.row_series import row_series
     from tollmeter.library.run_history import read_history, youngest_runs
 
-    many_series = read_history(youngest_runs(runs or [], last), row or [])
+    many_series = read_history(youngest_runs(folders or [], last), row or [])
     series = row_series(many_series.readings)
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
