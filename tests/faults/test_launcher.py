@@ -122,16 +122,6 @@ def _change(tree: Path) -> None:
         source.write("\n")
 
 
-def test_a_changed_probe_is_built_once(ready: Path, own_abi_name: str) -> None:
-    executable = ready / "build" / own_abi_name / "kernel.loop"
-    before = executable.stat().st_mtime_ns
-    _change(ready)
-    first, second = start(ready, "--set-up"), start(ready, "--set-up")
-    assert executable.stat().st_mtime_ns > before
-    assert first.returncode == second.returncode == 0
-    assert ["built kernel.loop" in one.stderr for one in (first, second)] == [True, False]
-
-
 def test_a_probe_that_does_not_compile_stops_the_command(ready: Path) -> None:
     with (ready / "probes/kernel/loop.c").open("a") as source:
         source.write("static int unused;\n")

@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tollmeter
-from support.fake_probes import awaited, tree
+from support.fake_probes import awaited, tree, worked_in
 from support.waiting import LONG_S
-from tollmeter.library import places
 from tollmeter.store.journal import read
 from tollmeter.store.request import read_request
 
@@ -37,12 +37,9 @@ except KeyboardInterrupt as error:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tree(tmp_path / "checkout", enter="good")
-    monkeypatch.chdir(root)
-    for name, path in (("ROOT", root), ("RUNS", root / "runs"), ("SUITES", root / "suites")):
-        monkeypatch.setattr(places, name, path)
-    return root
+def root(tmp_path: Path) -> Iterator[Path]:
+    with worked_in(tree(tmp_path / "checkout", enter="good")) as root:
+        yield root
 
 
 def signalled(root: Path, number: int) -> tuple[int, str]:

@@ -46,11 +46,10 @@ def cost(told: Outcome) -> float:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("step_ms", [1, 10])
-def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited, step_ms: int) -> None:
-    coarse, fine = visited(f"COARSE_NS={step_ms * 1_000_000}"), visited()
+def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited) -> None:
+    coarse, fine = visited("COARSE_NS=10000000"), visited()
     assert (coarse.status, fine.status) == ("ok", "ok")
-    assert coarse.clock and coarse.clock.resolution_ns >= step_ms * 1_000_000
+    assert coarse.clock and coarse.clock.resolution_ns >= 10_000_000
     assert 1 / 4 < cost(coarse) / cost(fine) < 4
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +22,16 @@ import jsonschema
 import msgspec
 import pytest
 
-from support.fake_probes import awaited, change, toll, tree
+from support.fake_probes import awaited, change, toll, tree, worked_in
 from support.waiting import LONG_S
 from tollmeter.cli.main import main
-from tollmeter.library import places
 from tollmeter.model import Outcome, Workload
 from tollmeter.store.journal import NAME, Journal, read
 from tollmeter.store.request import read_request, write_request
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs/show.schema.json").read_text()))
 
+LONG = "9" * 400
 ENOUGH = {*range(3, 12)}
 """Visits of a point that is the same each time: three, and one more where a resumed run begins. Where a busy machine
 starts the probe slowly, its layout serves up to eight, the first of which may be the third."""
@@ -61,18 +61,16 @@ Toll = Callable[..., Done]
 
 
 @pytest.fixture
-def done(root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Toll:
+def done(root: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Toll]:
     """`toll WORDS` in the checkout of fakes."""
-    monkeypatch.chdir(root)
-    for name, path in (("ROOT", root), ("RUNS", root / "runs"), ("SUITES", root / "suites")):
-        monkeypatch.setattr(places, name, path)
 
     def run(*words: str) -> Done:
         code = main(words)
         sys.stdout.flush()
         return Done(code, *capfd.readouterr())
 
-    return run
+    with worked_in(root):
+        yield run
 
 
 def shown(done: Toll, run: str = "LAST") -> dict[str, Any]:
@@ -301,15 +299,39 @@ def test_nothing_measured_is_never_success(done: Toll, root: Path) -> None:
         (["lst"], "list"),
         (["export", "LAST", "--what", "all"], "tolls"),
         (["report", "\x1b[2J"], "run"),
+        (["run", "--resume", ""], "--resume"),
+        (["run", "--abi", ""], "--abi"),
+        (["run", "--target="], "--target"),
+        (["run", "--abi", ","], "name is missing"),
+        (["run", ""], "empty"),
+        (["show", ""], "empty"),
+        (["run", "--cpus", "1-0"], "1-0"),
+        (["run", "--cpus", ""], "--cpus"),
+        (["run", "--target", "local:foo"], "local:foo"),
+        (["run", "--target", "local,ssh:host;true"], "'host;true' is not a host name"),
+        (["run", "--out", ""], "--out"),
+        (["run", "--out", "/"], "folder of its own"),
+        (["run", "--budget", LONG], "--budget 999"),
+        (["run", "--budget", f"{LONG}h"], "days"),
+        (["run", "--precision", f"{LONG}%"], "--precision 999"),
+        (["run", "KERNEL.LOOP", "--dry-run"], "did you mean kernel.loop"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_leaves_nothing(done: Toll, root: Path, words: list[str], named: str) -> None:
     told = done(*words)
     assert told.code == 2
-    assert named in one_line(told)
+    assert named in one_line(told) and len(told.said) < 300
     assert "\x1b" not in told.said
     assert not told.out
     assert not list(root.glob("runs/*/journal.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--out", "x"], ["show"], ["fleet", "report"], ["time", "-n", "1", "true"], ["import"]]
+)
+def test_a_word_that_is_not_utf_8_is_a_short_line(done: Toll, words: list[str]) -> None:
+    told = done(*words, os.fsdecode(b"a\xff"))
+    assert told.code == 2 and "a\ufffd is not UTF-8" in told.said
 
 
 def test_what_cannot_be_built_is_said(done: Toll, root: Path) -> None:
@@ -517,6 +539,14 @@ def test_a_number_that_no_run_has_is_a_damaged_run(done: Toll, mine: Path, place
     assert "run.toml is damaged" in one_line(told)
 
 
+def test_a_dry_run_of_resume_prints_the_remaining_plan_and_measures_nothing(done: Toll, mine: Path) -> None:
+    before = (mine / NAME).read_bytes()
+    told = done("run", "--resume", "mine", "--dry-run")
+    assert told.code == 0
+    assert "kernel.loop" in told.out and "done already" in told.said
+    assert (mine / NAME).read_bytes() == before
+
+
 # ---- hostile runs -----------------------------------------------------------------------------------------------
 
 
@@ -559,3 +589,24 @@ def test_a_read_only_run_still_shows(done: Toll, mine: Path) -> None:
         (mine / name).unlink(missing_ok=True)
     (mine / "index.sqlite").mkdir()
     assert [row["status"] for row in shown(done, "mine")["rows"]] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("name", [NAME, "run.toml", "index.sqlite"])
+def test_a_pipe_in_a_run_is_not_waited_for(done: Toll, mine: Path, name: str) -> None:
+    (mine / name).unlink()
+    os.mkfifo(mine / name)
+    for more in ([], ["--format", "json"]):
+        told = done("show", "mine", *more)
+        assert told.code == (0 if name == "index.sqlite" else 5)
+        assert "Traceback" not in told.said
+
+
+def test_a_report_is_not_written_through_a_link(done: Toll, root: Path, mine: Path) -> None:
+    (root / "precious").write_text("precious")
+    (mine / "report.html").unlink()
+    for link in ("report.html", f".report.html.{os.getpid()}", ".rows.csv.half"):
+        (mine / link).symlink_to(root / "precious")
+    assert done("report", "mine").code == 0
+    assert done("export", "mine", "--out", "mine/rows.csv").code == 0
+    assert (root / "precious").read_text() == "precious"
+    assert not (mine / "report.html").is_symlink()

@@ -94,12 +94,15 @@ def reasons(done: subprocess.CompletedProcess[str]) -> str:
 # ---- it works -----------------------------------------------------------------------------------------------------
 
 
-def test_a_host_of_the_persons_configuration_is_measured_and_left_clean(person: Person) -> None:
+def test_a_host_of_the_persons_configuration_is_measured_left_clean_and_gone_on_with(person: Person) -> None:
     done = person.runs(PROBE, *SOON, targets=["ssh:board"])
     assert (done.returncode in MEASURED, done.stderr) == (True, "")
     assert statuses(done) == {"ssh:board": {"ok"}}
     assert {row["clock"] for row in index(done)["rows"]} == {"hardware"}
     assert not person.left()
+    words = ["run", "--resume", str(person.folder / "run"), "--budget", "20s", "--quiet"]
+    again = person.toll(*words, "--target", "ssh:board")
+    assert again.returncode in MEASURED, again.stderr
 
 
 def test_several_places_each_keep_their_own_clock(person: Person) -> None:
@@ -112,14 +115,6 @@ def test_several_places_each_keep_their_own_clock(person: Person) -> None:
     assert {row["unit"] for row in rows if row["clock"] == "instructions"} == {"instruction"}
     shown = person.toll("show", str(person.folder / "run"), "--format", "md").stdout.partition("## Rows")[0]
     assert shown.count("one iteration of a two-instruction loop") == 1, "two machines in one table"
-
-
-def test_a_run_is_gone_on_with_there(person: Person) -> None:
-    first = person.runs(PROBE, *SOON, targets=["ssh:board"])
-    assert first.returncode in MEASURED, first.stderr
-    words = ["run", "--resume", str(person.folder / "run"), "--budget", "20s", "--quiet"]
-    again = person.toll(*words, "--target", "ssh:board")
-    assert again.returncode in MEASURED, again.stderr
 
 
 # ---- it does not --------------------------------------------------------------------------------------------------
@@ -161,31 +156,14 @@ def test_a_host_that_cannot_be_reached_is_one_sentence(person: Person, how: str,
     assert not person.left()
 
 
-@pytest.mark.parametrize(("how", "named"), [("nobody listens", "nothing listens"), ("nonsense", "bad configuration")])
-def test_the_others_go_on_without_it(person: Person, how: str, named: str) -> None:
-    spoil(person.folder, how)
+def test_the_others_go_on_without_it(person: Person) -> None:
+    spoil(person.folder, "nobody listens")
     both = person.runs(PROBE, *SOON, targets=["ssh:board", "local"])
     assert both.returncode == 5
     assert statuses(both) == {"ssh:board": {"infrastructure"}, "local": {"ok"}}
-    assert named in reasons(both)
+    assert "nothing listens" in reasons(both)
     assert index(both)["machine"]["core_clock_hz"] > 1e8
     assert not person.left()
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("-oProxyCommand=touch$IFS/x", "'-oProxyCommand=touch$IFS/x' is not a host name"),
-        ("", "the target ssh needs a host: ssh:HOST"),
-        ("a b", "'a b' is not a host name"),
-        ("host;true", "'host;true' is not a host name"),
-    ],
-)
-def test_what_is_no_hosts_name_is_usage_whatever_stands_beside_it(person: Person, name: str, said: str) -> None:
-    done = person.runs(PROBE, "--budget", "2s", targets=["local", f"ssh:{name}"])
-    assert (done.returncode, done.stdout) == (2, "")
-    (sentence,) = done.stderr.splitlines()
-    assert said in sentence
 
 
 def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -> None:
@@ -224,8 +202,8 @@ def bill_by(person: Person, way: str, *command: str) -> dict[str, Any]:
     return bill
 
 
-@pytest.mark.parametrize("way", ["kernel", "notified", "usage"])
-def test_a_bill_over_ssh_counts_in_each_way(person: Person, way: str) -> None:
+@pytest.mark.parametrize("way", ["notified", "usage"])
+def test_a_bill_over_ssh_counts_without_the_kernels_help(person: Person, way: str) -> None:
     bill = bill_by(person, way, "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000")
     counts = {item["name"]: item["count"] for item in bill["items"]}
     assert bill["way"] == way and bill["cpu"]["value"] > 0

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -146,3 +147,76 @@ def test_the_launcher_hands_signals_on_and_closed_descriptors_do_not_matter() ->
     )
     assert ended.returncode == 0
     assert b"default" in ended.stdout
+
+
+# ---- a process of its own, for what concerns the process -------------------------------------------------------
+
+NO_TIME = """
+import sys, time
+def told(): raise OverflowError("timestamp too large to convert to C _PyTime_t")
+time.time = told
+from tollmeter.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_clock_in_the_year_2600_is_a_line() -> None:
+    words = [sys.executable, "-c", NO_TIME, "list"]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert told.returncode == 5
+    assert "clock" in told.stderr and "2262" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("to", "code"), [("/dev/full", 5), ("/dev/null", 0)])
+def test_a_version_that_cannot_be_printed_is_a_line(to: str, code: int) -> None:
+    with Path(to).open("w") as out:
+        words = [sys.executable, "-m", "tollmeter", "--version"]
+        told = subprocess.run(words, check=False, stdout=out, stderr=subprocess.PIPE, text=True, timeout=LONG_S)
+    assert (told.returncode, told.stderr.count("\n")) == (code, int(code != 0))
+
+
+def test_a_version_for_a_closed_standard_output_is_a_line() -> None:
+    words = ["sh", "-c", f"{sys.executable} -m tollmeter --version >&-"]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert (told.returncode, told.stderr.count("\n")) == (5, 1)
+
+
+def test_too_little_private_memory_is_a_line() -> None:
+    words = ["sh", "-c", f"ulimit -d 100000; exec {sys.executable} -m tollmeter list suites"]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert (told.returncode, told.stderr.count("\n")) == (5, 1)
+    assert "ulimit -d" in told.stderr
+
+
+TWICE = """
+import os, signal, sys
+from tollmeter import starting
+starting.hold_signals()
+from tollmeter.cli import main as cli, show
+def shown():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+show.list_ = shown
+sys.exit(cli.main(["list"]))
+"""
+LATE = """
+import os, signal, threading, time
+from tollmeter import starting
+starting.hold_signals()
+with starting.hearing_signals():
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+os.kill(os.getpid(), signal.SIGHUP)
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(("script", "code", "said"), [(TWICE, 130, "toll: interrupted\n"), (LATE, 0, "")])
+def test_a_second_signal_while_the_first_is_answered_ends_as_the_first(script: str, code: int, said: str) -> None:
+    words = [sys.executable, "-c", script]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert (told.returncode, told.stderr) == (code, said)

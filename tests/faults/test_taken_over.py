@@ -7,13 +7,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.fake_probes import sha256, tree
+from support.fake_probes import sha256, tree, worked_in
 from tollmeter.cli.main import main
-from tollmeter.library import places, resume
+from tollmeter.library import resume
 from tollmeter.store.journal import NAME, read
 
 STUDY = """
@@ -31,15 +32,13 @@ row = { means = "entry" }
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path) -> Iterator[Path]:
     """A checkout of fakes with a study, whose default run has just ended."""
     made = tree(tmp_path / "checkout", enter="good", other="good")
     (made / "suites" / "study.toml").write_text(STUDY)
-    monkeypatch.chdir(made)
-    for name, path in (("ROOT", made), ("RUNS", made / "runs"), ("SUITES", made / "suites")):
-        monkeypatch.setattr(places, name, path)
-    assert main(["run", "--quiet", "--seed", "1", "--budget", "60s"]) in (0, 1)
-    return made
+    with worked_in(made):
+        assert main(["run", "--quiet", "--seed", "1", "--budget", "60s"]) in (0, 1)
+        yield made
 
 
 def studied(root: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[set[str], str, dict[str, object]]:

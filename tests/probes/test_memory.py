@@ -275,7 +275,7 @@ def test_where_a_store_fetches_its_line_a_chase_hits_it(own_abi_name: str) -> No
 def test_each_cpu_has_a_time_of_its_own(abi: str) -> None:
     """Companions in turn make as many iterations as the timed worker; those beside it as many as they can. They spin:
     beside other tests each visit takes ten times as long. Four caches of 480 MiB exceed a 32-bit address space."""
-    for done in visits(abi, "memory.each_cpu", all_points(describe(abi, "memory.each_cpu"))):
+    for done in visits(abi, "memory.each_cpu", asked_of(abi, all_points(describe(abi, "memory.each_cpu")))):
         if len(os.sched_getaffinity(0)) < 2 or "this ABI can address" in str(done.reason):
             assert done.status == "unsupported"
             continue

@@ -18,9 +18,9 @@ import msgspec
 
 from storm import readers
 from storm.ended import Hung, Tally, one_command, within
-from support.fake_probes import tree
+from support.fake_probes import tree, worked_in
 from tollmeter.cli.main import main
-from tollmeter.library import places, workloads
+from tollmeter.library import workloads
 from tollmeter.model import Select, Suite, Workload
 from tollmeter.store.request import NAME, Request, read_request, write_request
 
@@ -58,13 +58,7 @@ def checkout(folder: Path) -> Iterator[Path]:
     """A checkout of fakes with one run, `mine`; while entered it is the one that verbs work in."""
     root = tree(folder / "checkout", loop="good")
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-    named = {"ROOT": root, "RUNS": root / "runs", "SUITES": root / "suites"}
-    with (
-        contextlib.chdir(root),
-        mock.patch.dict(os.environ, environment),
-        mock.patch.multiple(places, **named),
-        mock.patch.object(workloads, "ROOT", root),
-    ):
+    with worked_in(root), mock.patch.dict(os.environ, environment), mock.patch.object(workloads, "ROOT", root):
         words = ["run", "--out", "mine", "--quiet", "--beside", "--budget", "60s"]
         with contextlib.redirect_stdout(io.StringIO()):
             assert main(words) == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,10 +11,13 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from support.waiting import in_time
+from tollmeter.library import places
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import read_abi
 
@@ -84,6 +88,14 @@ def tree(root: Path, **behaviours: str) -> Path:
     made = {path.name: {"made_from": of.whole[path.name], **proven.fingerprint(path.read_bytes())} for path in paths}
     (folder / "manifest.json").write_text(json.dumps(made))
     return root
+
+
+@contextlib.contextmanager
+def worked_in(root: Path) -> Iterator[Path]:
+    """Makes verbs of this process work in the checkout of fakes, and yields it."""
+    named = {"ROOT": root, "RUNS": root / "runs", "SUITES": root / "suites"}
+    with contextlib.chdir(root), mock.patch.multiple(places, **named):
+        yield root
 
 
 def change(root: Path, probe: str, behaviour: str) -> None:
