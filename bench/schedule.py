@@ -30,8 +30,8 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.library import measure, places
 from tollmeter.library.derive import learned
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import for_measuring, plan_of
-from tollmeter.library.resume import Interrupted, interrupted
+from tollmeter.library.prepare import Prepared, for_measuring, plan_of, used
+from tollmeter.library.resume import interrupted
 from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.plan import Effort, Plan
@@ -155,11 +155,11 @@ class Replay:
     visit = append = note = interrupt = nothing
 
 
-def _replayed(plan: Plan, half: Interrupted, recorded: Recorded, seed: int) -> str:
+def _replayed(plan: Plan, half: Prepared, recorded: Recorded, seed: int) -> str:
     plan = msgspec.structs.replace(plan, seed=seed)
     judge = measure.AnalysisJudge(plan.probes, learned(half.request), plan.precision, plan.suite)
     replay = Replay(plan, recorded, judge, seed)
-    paths = {key: made.path for key, made in half.executables.items()}
+    paths = {key: made.path for key, made in used(half.plan, half.catalog).items()}
     targets = dict.fromkeys({point.target for point in plan.points()}, replay)
     stage = conduct.Stage(targets, paths, replay, judge, replay, replay, now=lambda: replay.clock_s)  # type: ignore[arg-type]
     with mock.patch.object(conduct, "outcome", replay.answered):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import commands
-from tollmeter.catalog import Executable, check_unchanged
+from tollmeter.catalog import check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.judgement import convergence, opposed
 from tollmeter.judgement.verdict import KERNEL, has_interval
@@ -27,7 +27,7 @@ from tollmeter.library.known_before import tell_worst
 from tollmeter.library.limits import Limits, WorstLimits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
-from tollmeter.library.resume import Interrupted, reused
+from tollmeter.library.resume import reused
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite, Visit
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
@@ -39,7 +39,6 @@ from tollmeter.plan import Plan
 from tollmeter.protocol import clean
 from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session
-from tollmeter.store.request import Request
 from tollmeter.studies import attempts
 from tollmeter.studies.study import is_decided
 from tollmeter.targets import Target
@@ -67,20 +66,6 @@ class MeasuredRun(NamedTuple):
     budget_s: float
 
 
-class _Work(NamedTuple):
-    """The work of a run, and its results: outcomes and seconds. built_s: seconds of building, which are not part of the
-    budget. later_s: extra seconds of the answer because of other programs."""
-
-    plan: Plan
-    machine: Machine
-    executables: Mapping[tuple[str, str], Executable]
-    learned: Learned
-    done: Sequence[Outcome] = ()
-    seconds_before: float = 0.0
-    built_s: float = 0.0
-    later_s: float = 0.0
-
-
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False,
     limits: Limits | None = None,
@@ -90,102 +75,99 @@ def measured(
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     earlier = None if in_passing else reused(ready, executables)
-    request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
-    with places.new_journal(options.out, request, head_of(ready, executables.values())) as journal:
+    if earlier:
+        request = msgspec.structs.replace(ready.request, reused=earlier.sentence)
+        ready = ready._replace(request=request, done=earlier.outcomes)
+    with places.new_journal(options.out, ready.request, head_of(ready, executables.values())) as journal:
         if earlier:
             notify(earlier.sentence)
             for stream in earlier.streams:
                 journal.append(stream)
-        taken = earlier.outcomes if earlier else ()
-        work = _Work(
-            ready.plan, ready.machine, executables, learned(request, ready.machine), taken, built_s=ready.built_s,
-            later_s=finishing_later_s(request.budget_seconds, ready.slowness),
-        )  # fmt: skip
         if not in_passing:
             places.set_last_run(journal.folder)
-        done = _go(work, request, journal, options, _Supervision(observing, stopping, limits))
+        done = _go(ready, journal, options, observing, stopping, limits=limits)
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
 
-        until_s = done.began + for_measuring(request.budget_seconds)
+        until_s = done.began + for_measuring(ready.request.budget_seconds)
         with ending_at(until_s):
             look(ready, journal.folder, until_s, stopping, quiet=options.quiet)
     return done
 
 
 def resumed(
-    half: Interrupted, options: Options, observing: Observing, stopping: Stopping, *, limits: Limits | None = None
+    half: Prepared, options: Options, observing: Observing, stopping: Stopping, *, limits: Limits | None = None
 ) -> MeasuredRun:
     """Resumes an interrupted run."""
     with Journal.resume(half.folder) as journal:
         places.set_last_run(journal.folder)
         # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
         journal.note(msgspec.structs.replace(half.session, status="interrupted", reason="the run was resumed"))
-        work = _Work(
-            half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
-            half.session.seconds,
-        )  # fmt: skip
-        return _go(work, half.request, journal, options, _Supervision(observing, stopping, limits))
+        return _go(half, journal, options, observing, stopping, limits=limits)
 
 
-class _Supervision(NamedTuple):
-    """The observers of a run: progress, requests to stop, limits, and other activity on the machine."""
-
-    observing: Observing
-    stopping: Stopping
-    limits: Limits | None = None
-    watch: Watch | None = None
-
-
-def _go(work: _Work, request: Request, journal: Journal, options: Options, supervision: _Supervision) -> MeasuredRun:
-    began = time.monotonic()
+def _go(
+    ready: Prepared, journal: Journal, options: Options, observing: Observing, stopping: Stopping, *,
+    limits: Limits | None,
+) -> MeasuredRun:  # fmt: skip
+    began, request = time.monotonic(), ready.request
     own = journal.folder.resolve()
     folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
-    servers = [made for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    executables = used(ready.plan, ready.catalog).values()
+    servers = [made for made in executables if made.probe.serves and made.target == LOCAL]
     # One that is linked with a library has its services besides all others.
     servers.sort(key=lambda made: not made.probe.library)
     with (
-        _watched(work.plan, options, supervision.stopping) as watch,
+        _watched(ready.plan, options, stopping) as watch,
         serving(request.peer, [made.path for made in servers]) as peer,
     ):
         if watch is not None and not options.quiet:
-            _tell_conditions(watch, work)
-        work = work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=peer))
+            _tell_conditions(watch, ready)
+        ready = ready._replace(plan=msgspec.structs.replace(ready.plan, folder=folder, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
-        started = options.began + work.built_s + time.monotonic() - began
-        session = _conducted(work, journal, supervision._replace(watch=watch), started - work.later_s)
+        started = options.began + ready.built_s + time.monotonic() - began
+        session = _conducted(
+            ready, journal, observing, stopping, judge=_judge(ready, limits), watch=watch,
+            started=started - finishing_later_s(request.budget_seconds, ready.slowness),
+        )  # fmt: skip
         return MeasuredRun(journal.folder, session, started, request.budget_seconds)
 
 
-def _tell_conditions(watch: Watch, work: _Work) -> None:
+def _tell_conditions(watch: Watch, ready: Prepared) -> None:
     """Reports known conditions, unless all points are emulated: an emulator's time is not this machine's."""
-    here = [point.probe for point in work.plan.points() if point.target == LOCAL]
+    here = [point.probe for point in ready.plan.points() if point.target == LOCAL]
     if here:
-        tell_worst(watch, work.machine, calls=any(probe.startswith(KERNEL) for probe in here))
+        tell_worst(watch, ready.machine, calls=any(probe.startswith(KERNEL) for probe in here))
 
 
-def _conducted(work: _Work, journal: Journal, supervision: _Supervision, started: float) -> Session:
+def _judge(ready: Prepared, limits: Limits | None) -> AnalysisJudge:
+    plan, machine = ready.plan, ready.machine
+    worst = WorstLimits(limits, plan.probes, machine) if limits else None
+    return AnalysisJudge(plan.probes, learned(ready.request, machine), plan.precision, plan.suite, worst)
+
+
+def _conducted(
+    ready: Prepared, journal: Journal, observing: Observing, stopping: Stopping, *, judge: AnalysisJudge,
+    watch: Watch | None, started: float,
+) -> Session:  # fmt: skip
     """Makes the visits and returns the session. started: monotonic seconds from which the time for visits counts."""
-    paths = {key: made.path for key, made in work.executables.items()}
-    plan = work.plan
-    worst = WorstLimits(supervision.limits, plan.probes, work.machine) if supervision.limits else None
-    judge = AnalysisJudge(plan.probes, work.learned, plan.precision, plan.suite, worst)
+    plan = ready.plan
+    paths = {key: made.path for key, made in used(plan, ready.catalog).items()}
     with (
-        _targets(work.plan, paths, started) as targets,
-        pinned_to(work.plan.host_cpu, notify),
-        realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
+        _targets(plan, paths, started) as targets,
+        pinned_to(plan.host_cpu, notify),
+        realtime_priority(plan.priority == "real-time" and plan.host_cpu is not None),
     ):
-        supervision.stopping.reach(*(target.interrupt for target in dict.fromkeys(targets.values())))
-        with supervision.observing(work.plan, work.machine) as observer:
+        stopping.reach(*(target.interrupt for target in dict.fromkeys(targets.values())))
+        with observing(plan, ready.machine) as observer:
             local = targets[LOCAL]
             pool = local.pool if isinstance(local, Local) else None
-            has_own_cpu = work.plan.host_cpu not in (None, *work.plan.cpus[:1])
+            has_own_cpu = plan.host_cpu not in (None, *plan.cpus[:1])
             stage = Stage(
-                targets, paths, journal, judge, observer, supervision.stopping, pool=pool, watch=supervision.watch,
-                reviews_beside=has_own_cpu,
-            )  # fmt: skip
-            session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
-        supervision.stopping.reach()
+                targets, paths, journal, judge, observer, stopping, pool=pool, watch=watch, reviews_beside=has_own_cpu
+            )
+            session = conduct(_after_start(plan, started), stage, ready.done, ready.session.seconds)
+        stopping.reach()
     return session
 
 

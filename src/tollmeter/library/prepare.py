@@ -39,13 +39,14 @@ from tollmeter.library.options import (
 from tollmeter.library.overrun import cpu_time
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, with_workload_selections, with_workloads
-from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
+from tollmeter.model import Build, ClockReading, Failure, Machine, Outcome, Pair, Probe, Suite
 from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
 from tollmeter.plan import Plan, check_abis, make_plan, measured_caches
 from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.journal import Session
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
@@ -68,8 +69,9 @@ LONGEST_FOLDER = 1000
 
 
 class Prepared(NamedTuple):
-    """A prepared run. built_s: seconds to build the named probes, once. slowness: wall seconds for one second of CPU
-    time."""
+    """A run that is ready for its next visit. built_s: seconds to build the named probes, once. slowness: wall seconds
+    for one second of CPU time. done: visits of earlier runs or sessions that count. folder, session: of a run that is
+    resumed, and how its last session ended."""
 
     request: Request
     catalog: Catalog
@@ -78,6 +80,9 @@ class Prepared(NamedTuple):
     plan: Plan
     built_s: float = 0.0
     slowness: float = 1.0
+    done: Sequence[Outcome] = ()
+    folder: Path = Path()
+    session: Session = Session("measuring", 0.0)
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:

@@ -32,34 +32,20 @@ from tollmeter.library.prepare import (
 )
 from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
-from tollmeter.model import Failure, Machine, Outcome
-from tollmeter.plan import Plan
+from tollmeter.model import ClockReading, Failure, Machine, Outcome
 from tollmeter.protocol import head, outcome
 from tollmeter.report.numbers import count
-from tollmeter.store.journal import NAME, Session, is_written, read, streams
+from tollmeter.store.journal import NAME, is_written, read, streams
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.targets.ways import LOCAL, clocked
 
 MOST_AGE_S = 3600.0
 
 
-class Interrupted(NamedTuple):
-    """An interrupted run, or one whose budget was spent, with the remaining work. done, session: its visits, and how it
-    ended."""
-
-    folder: Path
-    request: Request
-    plan: Plan
-    machine: Machine
-    executables: Mapping[tuple[str, str], Executable]
-    done: Sequence[Outcome]
-    session: Session
-
-
-def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """Returns a run to resume. may_start: allows building and executing; else only built and recorded data is used.
-    Raises Failure: 2 if it is not a run, requests more than its suite states, or names a target that was not typed; 5
-    if this machine or the build differs from the run's."""
+def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepared:
+    """Returns a run to resume, which was interrupted or spent its budget. may_start: allows building and executing;
+    else only built and recorded data is used. Raises Failure: 2 if it is not a run, requests more than its suite
+    states, or names a target that was not typed; 5 if this machine or the build differs from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,
@@ -95,7 +81,10 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
             raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
-    return Interrupted(folder, request, plan, machine, executables, contents.outcomes, contents.session)
+    return Prepared(
+        request, catalog, machine, contents.head.clock or ClockReading(), plan, done=contents.outcomes, folder=folder,
+        session=contents.session,
+    )  # fmt: skip
 
 
 def _check_untrusted(folder: Path, request: Request, options: Options) -> None:
