@@ -5,6 +5,7 @@ and line, and nothing else."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from tollmeter.cli.main import main
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.source.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked_casts, units_of, width_casts
-from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.build import find_compiler
-from tollmeter.toolchain.symbols import Met
+from tollmeter.toolchain.symbols import hits_from
 
 PLANTED = """#include <stdint.h>
 struct header { uint32_t address; };
@@ -190,13 +191,13 @@ def test_a_relative_directory_is_the_database_s(tmp_path: Path) -> None:
 
 def test_what_ran_most_comes_first() -> None:
     found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
-    met = Met({("y.c", 8): 9, ("x.c", 2): 3}, {"y.c": frozenset({6}), "x.c": frozenset({1, 2})})
-    assert [(one.line, one.hits) for one in ranked_casts(found, met)] == [(7, 9), (2, 3), (1, 0)]
+    hits = partial(hits_from, {("y.c", 8): 9, ("x.c", 2): 3}, [("y.c", 6), ("x.c", 1), ("x.c", 2)])
+    assert [(one.line, one.hits) for one in ranked_casts(found, hits)] == [(7, 9), (2, 3), (1, 0)]
 
 
 def broken(folder: Path, source: str, target: str) -> list[tuple[str, int]]:
     """Places that are right on one ABI and wrong on the other."""
-    known = find(ROOT).abis
+    known = known_abis(ROOT)
     pair = [(known[name], find_compiler(known[name])) for name in (source, target)]
     ready = [(abi, compiler) for abi, compiler in pair if isinstance(compiler, str)]
     if len(ready) < len(pair):

@@ -16,12 +16,11 @@ from tollmeter.library.profiling import (
     SPENT,
     InterleavedProfiles,
     ProfilePoint,
-    Sampled,
     Slice,
     profile_suite,
 )
 from tollmeter.maths.distributions import NORMAL
-from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
+from tollmeter.model import Build, Failure, Point, Probe, Profile
 from tollmeter.store.request import stored_records
 from tollmeter.targets.profiling_visit import ProfileRequest
 
@@ -59,7 +58,7 @@ class Machine:
         there = len(self.asked) - 1 in self.neighbour
         hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
         looks = tuple(SHARED if there else WHOLE for _ in range(10))
-        return Slice(Sampled("perf cpu-clock", (), iterations=1, ns=1000, looks=looks), Work(), hits, {})
+        return Slice("perf cpu-clock", tuple(hits.items()), ns=1000, looks=looks, operations=1)
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:

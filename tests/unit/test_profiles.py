@@ -23,7 +23,7 @@ from tollmeter.report.blocks import Block, heading
 from tollmeter.report.profiles import profile_table, side_by_side, source_of
 from tollmeter.store.request import KEPT, store_records, stored_records
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiling_visit import ObservedVisit, ProfileRequest, profiled
+from tollmeter.targets.profiling_visit import ProfileRequest, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
 
 SOURCE = """
@@ -111,7 +111,7 @@ def test_profiles_alone_and_side_by_side() -> None:
 def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
     """What comes of a stream, as if an executable had printed it."""
     stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
-    monkeypatch.setattr(profiling, "profiled", lambda *_: ObservedVisit(Ended(stream, 0, None)))
+    monkeypatch.setattr(profiling, "profiled", lambda *_: Ended(stream, 0, None))
     probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")

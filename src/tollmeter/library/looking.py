@@ -98,10 +98,9 @@ def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
     try:
         open_here(ROOT, target, (MISSES,)).close()
         modelled = model_misses(target, wanted.command(), _MODEL_LASTS_MS, cache, _EMULATOR)
-        last, work = read_profile(modelled.ended)
+        operations = read_profile(modelled).operations
     except (Failure, OSError) as error:
         return _unmodelled(wanted, str(error))
-    operations = last.iterations * (work.operations or 1.0)
     _, misses, flushes = (int(number) / operations for number in modelled.written.split())
     return msgspec.structs.replace(_unmodelled(wanted, None), misses=misses, flushes=flushes)
 
@@ -142,8 +141,7 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
         if late:
             return msgspec.structs.replace(empty, reason=late)
         measured = measure_distances(point.target, wanted.command(), _LASTS_MS, _EMULATOR)
-        last, work = read_profile(measured.ended)
-        operations = last.iterations * (work.operations or 1.0)
+        operations = read_profile(measured).operations
         seen = loads_of(measured.written)
         loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in seen)
         result = msgspec.structs.replace(empty, loads=loads)

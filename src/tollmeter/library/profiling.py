@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,9 +32,7 @@ from tollmeter.store.request import store_records
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import ProfileRequest, executions, profiled
 from tollmeter.toolchain.abis import open_here
-from tollmeter.toolchain.symbols import KernelSymbols, Met, Symbols
-
-T = TypeVar("T")
+from tollmeter.toolchain.symbols import KernelSymbols, LineHits, Symbols
 
 PERF = "perf cpu-clock"
 WITHOUT_KERNEL = f"{PERF}, without the kernel's (kernel.perf_event_paranoid)"
@@ -51,8 +49,9 @@ Over = Callable[[], str | None]
 # ---- one process that is sampled ------------------------------------------------------------------------------------
 
 
-class Sampled(Record, frozen=True):
-    """A `profile` record."""
+class Slice(Record, frozen=True):
+    """A slice of a profile: the last of its `profile` records, which applies to the whole slice, with the samples of
+    all. hits, kernel_hits: number of samples at each address. operations: of all iterations."""
 
     source: str
     hits: tuple[tuple[int, int], ...] = ()
@@ -64,41 +63,20 @@ class Sampled(Record, frozen=True):
     iterations: int = 0
     ns: int = 0
     looks: tuple[Look, ...] = ()
+    operations: float = 0.0
 
     @property
     def is_whole(self) -> bool:
         """Returns whether the kernel was sampled too, by a sampler that can do so."""
         return self.sees_kernel or self.source != PERF
 
-
-class Slice(NamedTuple):
-    """A slice of a profile. last: its last record, which applies to the whole slice; hits: number of samples at each
-    address, in the program and in the kernel."""
-
-    last: Sampled
-    work: Work
-    hits: dict[int, int]
-    kernel_hits: dict[int, int]
-
     @property
     def own_ns(self) -> float:
         """Returns the program's own time in ns: the sum of perf's periods, whose clock stops while another task runs.
         Without permission to sample the kernel some samples are missing, and the wall time is returned."""
-        if not self.last.sees_kernel:
-            return self.last.ns
-        return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)
-
-    @property
-    def operations(self) -> float:
-        return self.last.iterations * (self.work.operations or 1.0)
-
-
-class _Trouble(Record, frozen=True):
-    reason: str
-
-
-class _ProfiledVisit(Record, frozen=True):
-    work: Work
+        if not self.sees_kernel:
+            return self.ns
+        return float((sum(count for _, count in self.hits) + self.kernel + self.lost) * self.period_ns)
 
 
 class ProfilePoint(NamedTuple):
@@ -117,27 +95,29 @@ def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
     target = wanted.point.target
     if target.startswith("qemu-user:"):
         open_here(places.ROOT, target, ("profile.so",)).close()  # makes both plugins
-    visit = profiled(target, wanted.command(), sampling, places.ROOT / "build/emulator")
-    last, work = read_profile(visit.ended)
-    records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
-    hits = dict(hit for record in records for hit in record.hits)
-    kernel_hits = dict(hit for record in records for hit in record.kernel_hits)
-    return Slice(last, work, executions(visit.written) or hits, kernel_hits)
+    ended = profiled(target, wanted.command(), sampling, places.ROOT / "build/emulator")
+    taken = read_profile(ended)
+    executed = executions(ended.written)
+    return msgspec.structs.replace(taken, hits=tuple(executed.items())) if executed else taken
 
 
-def read_profile(ended: Ended) -> tuple[Sampled, Work]:
-    """Returns the last record of a profile, and the work of an operation. Raises Failure with a reason if there is
-    none."""
+def read_profile(ended: Ended) -> Slice:
+    """Returns the slice of a profiled visit. Raises Failure with a reason if there is none."""
     lines = list(find_lines(ended.output))
-    records = _read(lines, "profile", Sampled)
-    troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
+    records = [msgspec.json.decode(line.text, type=Slice) for line in lines if line.kind == "profile"]
+    troubles = [*_of_kind(lines, "skip"), *_of_kind(lines, "fail")]
     if troubles or not records:
-        raise Damaged(troubles[0].reason if troubles else "it ended before it reported the addresses of its code")
-    return records[-1], _read(lines, "visit", _ProfiledVisit)[0].work
+        raise Damaged(troubles[0]["reason"] if troubles else "it ended before it reported the addresses of its code")
+    last, work = records[-1], msgspec.convert(_of_kind(lines, "visit")[0]["work"], Work)
+    return msgspec.structs.replace(
+        last, operations=last.iterations * (work.operations or 1.0),
+        hits=tuple(dict(hit for record in records for hit in record.hits).items()),
+        kernel_hits=tuple(dict(hit for record in records for hit in record.kernel_hits).items()),
+    )  # fmt: skip
 
 
-def _read(lines: Sequence[RecordLine], kind: str, form: type[T]) -> list[T]:
-    return [msgspec.json.decode(line.text, type=form) for line in lines if line.kind == kind]
+def _of_kind(lines: Sequence[RecordLine], kind: str) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line.text) for line in lines if line.kind == kind]
 
 
 # ---- interleaved slices ---------------------------------------------------------------------------------------------
@@ -227,7 +207,7 @@ class InterleavedProfiles:
         for point in points:
             by_place[point.wanted.point.target, point.wanted.point.abi].append(point)
         for place, several in by_place.items():
-            looks = [each.last.looks for point in several for each in point.slices]
+            looks = [each.looks for point in several for each in point.slices]
             parts = iter(contended_parts(looks, self._widths.get(place, 0.0)))
             for point in several:
                 point.parts = [next(parts) for _ in point.slices]
@@ -244,9 +224,9 @@ def _profile(
     operations = sum(part.operations for part in slices)
     symbols = symbols_of(Path(point.wanted.executable.path))
     return msgspec.structs.replace(
-        empty, source=slices[0].last.source if slices[0].last.is_whole else WITHOUT_KERNEL, state=state,
+        empty, source=slices[0].source if slices[0].is_whole else WITHOUT_KERNEL, state=state,
         shares=_shares(symbols, slices, is_exact=counts_instructions(asked)),
-        lost=sum(part.last.lost for part in slices),
+        lost=sum(part.lost for part in slices),
         operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
 
@@ -261,13 +241,13 @@ def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tup
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
     by_slice = []
     for part in slices:
-        hits: Counter[str] = Counter({KERNEL: part.last.kernel} if part.last.kernel else {})
-        for address, count in part.hits.items():
+        hits: Counter[str] = Counter({KERNEL: part.kernel} if part.kernel else {})
+        for address, count in part.hits:
             name, inner = symbols.function(address), symbols.inlined(address)
             hits[name] += count
             if inner:
                 inlined[name][inner] += count
-        for address, count in part.kernel_hits.items():
+        for address, count in part.kernel_hits:
             if function := _kernel().function(address):
                 inlined[KERNEL][function] += count
         by_slice.append(hits)
@@ -326,8 +306,8 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: ProfileRequest) -> list[P
     return turns.profiles()
 
 
-def executed_lines(words: Sequence[str]) -> Met:
+def executed_lines(words: Sequence[str]) -> LineHits:
     """Returns how often each line of a probe's sources ran, at typical values unless the words name others. Raises
     Failure."""
     wanted = points_of(words, (), ())[0]
-    return Symbols(Path(wanted.executable.path)).met(sampled(wanted, ProfileRequest(1000)).hits)
+    return Symbols(Path(wanted.executable.path)).line_hits(sampled(wanted, ProfileRequest(1000)).hits)

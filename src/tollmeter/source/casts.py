@@ -16,7 +16,7 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Abi, Failure, Record
-from tollmeter.toolchain.symbols import Met
+from tollmeter.toolchain.symbols import LineHits
 
 DATABASE = "compile_commands.json"
 _LASTS_S = 120
@@ -207,10 +207,9 @@ def misaligned_casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurv
     return _survey(units, lambda unit: _misaligned(Reader(unit, abi, compiler)))
 
 
-def ranked_casts(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
-    """Returns casts in order: the most often executed first; then those of compiler warnings before hidden ones. met:
-    source lines that a run executed."""
-    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in casts]
+def ranked_casts(casts: Iterable[Cast], hits: LineHits = lambda _file, _line: 0) -> list[Cast]:
+    """Returns casts in order: the most often executed first; then those of compiler warnings before hidden ones."""
+    counted = [cast._replace(hits=hits(Path(cast.file).name, cast.line)) for cast in casts]
     return sorted(counted, key=lambda cast: (-cast.hits, cast.hidden, cast.file, cast.line))
 
 

@@ -37,11 +37,12 @@ _SUSPENDED_S = 1.0
 
 class Ended(NamedTuple):
     """The end of a process. status: as subprocess gives it, negative for a signal. limit: the limit that ended the
-    process, or None."""
+    process, or None. written: by an emulator's plugin; empty without one."""
 
     output: bytes
     status: int
     limit: Trouble | None
+    written: str = ""
 
 
 class Child:

@@ -55,14 +55,7 @@ class ProfileRequest(NamedTuple):
         return f"{self.ms},signal" if self.by_signal else str(self.ms)
 
 
-class ObservedVisit(NamedTuple):
-    """A visit that is observed in place of sampled. written: by an emulator's plugin; empty without one."""
-
-    ended: Ended
-    written: str = ""
-
-
-def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> ObservedVisit:
+def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> Ended:
     """Returns a profiled visit; a plugin writes executions by address, which `executions` reads. emulator:
     build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
@@ -70,7 +63,7 @@ def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulato
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
         child = Child([*native_command(command[0]), *command[1:]], environment)
-        return ObservedVisit(_finished(child, limit_s))
+        return _finished(child, limit_s)
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler: only local and qemu-user have one", 6)
     return beside_counter(place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s)
@@ -87,7 +80,7 @@ def executions(written: str) -> dict[int, int]:
 
 def beside_counter(
     place: str, command: Sequence[str], asked: str, *, plugin: str, output: str, limit_s: float
-) -> ObservedVisit:
+) -> Ended:
     """Runs a visit under the counter and a plugin that observes while the counter's gate is open. plugin: its path in
     build/emulator, and its arguments. output: the argument that names its file. Raises Failure."""
     program = emulator_here(place)
@@ -99,7 +92,7 @@ def beside_counter(
         options = ["-plugin", f"{counter},counter={page}", "-plugin", f"{plugin},gate={page},{output}={written}"]
         options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={asked}"]
         ended = _finished(Child(leashed([*program, *options, *command])), limit_s)
-        return ObservedVisit(ended, written.read_text(encoding="ascii") if written.is_file() else "")
+        return ended._replace(written=written.read_text(encoding="ascii")) if written.is_file() else ended
     finally:
         held.close()
 
@@ -107,7 +100,7 @@ def beside_counter(
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
-def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> ObservedVisit:
+def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> Ended:
     """Returns a visit whose plugin wrote the stack distances of its loads (emulator/distances.c). Raises Failure as
     `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
@@ -121,7 +114,7 @@ def loads_of(written: str) -> Iterator[tuple[float, int, int]]:
         yield LINE_BYTES * float(held), int(foreseen), int(others)
 
 
-def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ObservedVisit:
+def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> Ended:
     """Returns a visit whose plugin wrote the accesses, misses and flushes of a cache model (emulator/misses.c). Raises
     Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
@@ -131,7 +124,7 @@ def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel
     return visit
 
 
-def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> ObservedVisit:
+def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> Ended:
     """Returns the result of `beside_counter`. Raises Failure (6) if the target reports no addresses."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":

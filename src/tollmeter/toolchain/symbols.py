@@ -7,8 +7,8 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -70,16 +70,8 @@ class Span(NamedTuple):
     depth: int = 0
 
 
-class Met(NamedTuple):
-    """The source lines of a profile: samples of each line, and the first lines of each file's functions."""
-
-    hits: Mapping[tuple[str, int], int]
-    begins: Mapping[str, frozenset[int]]
-
-    def from_on(self, file: str, line: int) -> int:
-        """Returns the samples in this line, or after it in its function. file: without its folders."""
-        end = min((begin for begin in self.begins.get(file, ()) if begin > line), default=1 << 32)
-        return sum(count for (name, place), count in self.hits.items() if name == file and line <= place < end)
+LineHits = Callable[[str, int], int]
+"""Returns the samples of a profile in a line of a file (without its folders), or after it in its function."""
 
 
 class Symbols:
@@ -115,14 +107,13 @@ class Symbols:
                     declared.add((files.get(file.value, ""), line.value))
         return declared
 
-    def met(self, addresses: Mapping[int, int]) -> Met:
-        """Returns counts of addresses as counts of lines."""
+    def line_hits(self, addresses: Iterable[tuple[int, int]]) -> LineHits:
+        """Returns the counts of addresses as counts of lines."""
         hits: Counter[tuple[str, int]] = Counter()
-        for address, count in addresses.items():
+        for address, count in addresses:
             if place := self.line(address):
                 hits[place] += count
-        files = {file for file, _ in hits}
-        return Met(hits, {name: frozenset(line for file, line in self._declared if file == name) for name in files})
+        return partial(hits_from, hits, self._declared)
 
     def line(self, address: int) -> tuple[str, int] | None:
         """Returns file and line of an address; None if unknown."""
@@ -139,6 +130,13 @@ class Symbols:
         """Returns the innermost function that was inlined at an address; None if it is the symbol's own."""
         around = [span for span in self._inlined if span.begin <= address < span.end]
         return max(around, key=lambda span: span.depth).name if around else None
+
+
+def hits_from(hits: Mapping[tuple[str, int], int], begins: Iterable[tuple[str, int]], file: str, line: int) -> int:
+    """Returns the samples in a line, or after it in its function. hits: samples of each line. begins: the first line of
+    each function."""
+    end = min((begin for name, begin in begins if name == file and begin > line), default=1 << 32)
+    return sum(count for (name, place), count in hits.items() if name == file and line <= place < end)
 
 
 class KernelSymbols:
