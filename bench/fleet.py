@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.fleet.judged import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedNode, is_rate, is_time, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
-from tollmeter.model import Index, Row
+from tollmeter.model import Cache, Index, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.store.export import machine_name, write_tables
 
@@ -111,12 +111,11 @@ def _write(sources: dict[str, Path], out: Path, names: Sequence[str], machines: 
 def count_names(run: str, seeds: int) -> None:
     """Prints how many slow machines, and how many others, are named in fleets of different seeds, without files."""
     rows = copied(open_index(find_run(run)), ROWS)
-    about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
     halves = np.repeat(halves_of(rows)[:, None], FLEET, 1).astype(np.float32)
     names, sick = [f"node{at}" for at in range(FLEET)], ill_of(FLEET, FLEET // 100)
     for seed in range(SEED, SEED + seeds):
         times = np.stack([*times_of(rows, FLEET, sick, seed)], axis=1)
-        found = judged(HardwareModel(run, names, about, np.log(times).astype(np.float32), halves))
+        found = judged(HardwareModel(run, names, rows, np.log(times).astype(np.float32), halves))
         named = {int(name.removeprefix("node")) for line in found.named for name in line.nodes}
         print(f"seed {seed}: {len(named & sick)} of {len(sick)} ill machines are named, and {len(named - sick)} of"
               f" {FLEET - len(sick)} others", flush=True)  # fmt: skip
@@ -130,12 +129,14 @@ def count_planted(run: str, first: int, seeds: int) -> None:
             and row.visits >= LEAST_VISITS]  # fmt: skip
     if not rows:
         sys.exit(f"no row of {run} has the visits of an interval")
-    last = max(cache.size_bytes or 0 for cache in index.machine.caches)
-    alike = [_small_fleet(rows, last, seed, "", 0) for seed in range(first, first + seeds)]
+    caches = index.machine.caches
+    alike = [_small_fleet(rows, caches, seed, "", 0) for seed in range(first, first + seeds)]
     print(f"{sum(bool(found.named) for found in alike)} of {seeds} fleets of equal machines have a name")
     for part in ("", MEMORY):
         for percent in (5, 8, 12, 16):
-            found = [_small_fleet(rows, last, seed, part, log1p(percent / 100)) for seed in range(first, first + seeds)]
+            found = [
+                _small_fleet(rows, caches, seed, part, log1p(percent / 100)) for seed in range(first, first + seeds)
+            ]
             effects = [one.effects[0] for each in found for one in each.named if "node5" in one.nodes]
             held = sum(abs(effect.cost - log1p(percent / 100)) <= effect.half for effect in effects)
             typical = median([expm1(effect.cost) for effect in effects] or [0])
@@ -143,18 +144,17 @@ def count_planted(run: str, first: int, seeds: int) -> None:
                   f" {typical:.1%} in the middle", flush=True)  # fmt: skip
 
 
-def _small_fleet(rows: Sequence[Row], last: int, seed: int, part: str, cost: float) -> JudgedNode:
+def _small_fleet(rows: Sequence[Row], caches: tuple[Cache, ...], seed: int, part: str, cost: float) -> JudgedNode:
     chance = np.random.default_rng(seed)
-    about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
-    timed, rates = (np.array([getattr(one, name) for one in about]) for name in ("is_time", "is_rate"))
+    timed, rates = (np.array([*map(is_of, rows)]) for is_of in (is_time, is_rate))
     probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
     costs = MACHINE_SD * chance.normal(size=SMALL) + PROBE_SD * chance.normal(size=(len(probes), SMALL))[of_probe]
     errors = np.array([np.hypot(row.error or 0, row.runs_sd) for row in rows])[:, None]
     costs = np.where(timed[:, None], costs, 0) + errors * chance.normal(size=costs.shape)
     halves = np.where([row.layouts >= LEAST_LAYOUTS for row in rows], halves_of(rows), np.nan)
     wide = np.repeat(halves[:, None], SMALL, 1).astype(np.float32)
-    model = HardwareModel("", [f"node{at}" for at in range(SMALL)], about, costs.astype(np.float32), wide, last)
-    model.values[timed & [part in ("", model.part(one)) for one in about], 5] += np.float32(cost)
+    model = HardwareModel("", [f"node{at}" for at in range(SMALL)], rows, costs.astype(np.float32), wide, caches)
+    model.values[timed & [part in ("", model.part(one)) for one in rows], 5] += np.float32(cost)
     model.values[rates] *= -1
     return judged(model)
 

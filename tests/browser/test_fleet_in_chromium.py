@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
 from browser.browser import WATCH
-from tollmeter.fleet.judged import FleetRow, HardwareModel, judged
+from tollmeter.fleet.judged import HardwareModel, judged
 from tollmeter.fleet.report import page
+from tollmeter.model import Row
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +23,11 @@ def test_the_map_of_two_thousand_nodes_is_drawn_and_names_its_cells(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     chance = np.random.default_rng(1)
-    rows = [FleetRow("memory.latency", "load", {"size": at}, "x86_64", "local", "ns", "less") for at in range(700)]
+    like = Row(
+        probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware", parameters={},
+        metric="load", unit="ns", better="less", status="ok",
+    )  # fmt: skip
+    rows = [msgspec.structs.replace(like, parameters={"size": at}) for at in range(700)]
     values = (3 + 0.01 * chance.normal(size=(700, 2000))).astype(np.float32)
     values[:, 1234] += 0.08
     model = HardwareModel("a model", [f"node{at}" for at in range(2000)], rows, values, np.full_like(values, 0.02))

@@ -78,7 +78,7 @@ def test_a_capture_is_read_in_one_pass_whatever_packs_it(
     with Kept() as kept:
         capture = captured(tmp_path / "capture", kept.add)
         visits = b"".join(kept)
-    assert (capture.visits, capture.lost) == (40, 0)
+    assert (capture.visits, capture.session.lost) == (40, 0)
     assert visits == journal(40).removeprefix(capture.first)
 
 

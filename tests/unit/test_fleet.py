@@ -23,11 +23,11 @@ from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
 from tollmeter.fleet import matrix
 from tollmeter.fleet.collecting import judged_machines as report
-from tollmeter.fleet.judged import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
+from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedNode, is_rate, is_time, judged
 from tollmeter.fleet.report import as_json, blocks, distribution, heat_map, page, sentence
 from tollmeter.library.derive import derived_table
 from tollmeter.library.limits import read_limits
-from tollmeter.model import Failure, Results
+from tollmeter.model import Better, Cache, Failure, Results, Row, Unit
 from tollmeter.notices import listen
 from tollmeter.report.compared_rows import full_name
 from tollmeter.store.export import machine_name, write_tables
@@ -36,17 +36,21 @@ PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
 Plant = Callable[[NDArray[np.float32]], None]
 
 
-def row(probe: str, size: int) -> FleetRow:
+def row(probe: str, size: int) -> Row:
     rate = probe == "memory.read_bandwidth"
-    unit, better = ("B/s", "more") if rate else ("ns", "less")
-    return FleetRow(probe, "load", {"size": size, "pages": "huge"}, "x86_64", "local", unit, better, "uncontended")
+    unit: Unit = "B/s" if rate else "ns"
+    better: Better = "more" if rate else "less"
+    return Row(
+        probe=probe, revision=1, abi="x86_64", target="local", clock="hardware", metric="load", unit=unit,
+        better=better, parameters={"size": size, "pages": "huge"}, status="ok", state="uncontended",
+    )  # fmt: skip
 
 
 def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> JudgedNode:
     """Each node is slower or faster by 0.7 % as a whole, each row of it by 1 %, and each interval is ±2 %."""
     chance = np.random.default_rng(seed)
     rows = [row(probe, size) for probe in PROBES for size in range(sizes)]
-    signs = np.array([-1 if one.is_rate else 1 for one in rows])
+    signs = np.array([-1 if is_rate(one) else 1 for one in rows])
     values = 3 + 0.01 * chance.normal(size=(len(rows), nodes)) + 0.007 * signs[:, None] * chance.normal(size=nodes)
     values = values.astype(np.float32)
     plant(values)
@@ -146,34 +150,36 @@ def recorded() -> dict[str, Any]:
 
 
 def equal_nodes(
-    recorded: dict[str, Any], seed: int, plant: Callable[[FleetRow, HardwareModel], bool], by: float = 0
+    recorded: dict[str, Any], seed: int, plant: Callable[[Row, HardwareModel], bool], by: float = 0
 ) -> JudgedNode:
     """22 nodes with the rows of a recorded run. A node is slower or faster by 0.5 % as a whole and by 0.5 % in each
     probe, and each row errs by as much as the recorded one does. by: how much slower node 5 is in some of its rows."""
     chance, nodes, found = np.random.default_rng(seed), 22, recorded["rows"]
-    words = ("probe", "metric", "parameters", "abi")
-    rows = [FleetRow(*(one[word] for word in words), "local", one["unit"], one["better"]) for one in found]
+    words = ("probe", "metric", "parameters", "abi", "unit", "better")
+    common: dict[str, Any] = {"revision": 1, "target": "local", "clock": "hardware", "status": "ok"}
+    rows = [Row(**{word: one[word] for word in words}, **common) for one in found]
     _, probes = np.unique([one.probe for one in rows], return_inverse=True)
     costs = 0.005 * (chance.normal(size=nodes) + chance.normal(size=(probes.max() + 1, nodes))[probes])
-    costs[[not one.is_time for one in rows]] = 0
+    costs[[not is_time(one) for one in rows]] = 0
     errors = np.array([np.hypot(one["error"], one["runs_sd"]) for one in found])
     values = (costs + errors[:, None] * chance.normal(size=costs.shape)).astype(np.float32)
     halves = [np.log(one["high"] / one["low"]) / 2 if one["layouts"] > 1 else np.nan for one in found]
     wide = np.repeat(np.array(halves, np.float32)[:, None], nodes, 1)
-    model = HardwareModel("m", [f"node{at}" for at in range(nodes)], rows, values, wide, recorded["last_cache"])
-    ill = np.array([one.is_time and plant(one, model) for one in rows])
+    caches = (Cache(3, "unified", recorded["last_cache"]),)
+    model = HardwareModel("m", [f"node{at}" for at in range(nodes)], rows, values, wide, caches)
+    ill = np.array([is_time(one) and plant(one, model) for one in rows])
     model.values[ill, 5] += np.log1p(by)
-    model.values[[one.is_rate for one in rows]] *= -1
+    model.values[[is_rate(one) for one in rows]] *= -1
     return judged(model)
 
 
-def in_memory(one: FleetRow, model: HardwareModel) -> bool:
+def in_memory(one: Row, model: HardwareModel) -> bool:
     return model.part(one) == MEMORY
 
 
 @pytest.mark.parametrize(("plant", "by"), [*((in_memory, by) for by in (0.12, 0.16)), (lambda *_: True, 0.08)])
 def test_what_was_planted_into_a_default_run_is_named_with_its_size(
-    recorded: dict[str, Any], plant: Callable[[FleetRow, HardwareModel], bool], by: float
+    recorded: dict[str, Any], plant: Callable[[Row, HardwareModel], bool], by: float
 ) -> None:
     """Half of the rows of a bandwidth are shares of huge pages, which do not move."""
     held = 0
@@ -240,9 +246,8 @@ def test_rows_that_only_some_machines_have_are_the_same_in_parts_of_any_size(
     folder = dataset(tmp_path / "fleet", fewer)
 
     def numbers() -> dict[str, list[float]]:
-        read = matrix.read_fleet(folder)
-        names = (f"{row['probe']} {row['metric']} {row['parameters']}" for row in read.rows)
-        return {name: np.nan_to_num(line).tolist() for name, line in zip(names, read.values, strict=True)}
+        (read,) = matrix.read_fleet(folder)
+        return {full_name(row): np.nan_to_num(line).tolist() for row, line in zip(read.rows, read.values, strict=True)}
 
     together = numbers()
     monkeypatch.setattr(matrix, "_FILES", 1)

@@ -7,7 +7,6 @@ A node counts once: its first complete attempt. Journals are untrusted data, as 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import tempfile
@@ -25,15 +24,16 @@ import msgspec
 from tollmeter.files import own_folder, read_regular
 from tollmeter.fleet import slurm
 from tollmeter.fleet.jobs import JOURNALS, Submission, read_submission
-from tollmeter.fleet.judged import FleetRow, HardwareModel, JudgedNode, judged
-from tollmeter.fleet.matrix import Fleet, HardwareName, is_dataset, read_fleet
+from tollmeter.fleet.judged import HardwareModel, JudgedNode, judged
+from tollmeter.fleet.matrix import is_dataset, read_fleet
 from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.limits import Bound
-from tollmeter.model import BEYOND, Failure, Machine
+from tollmeter.model import BEYOND, Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of
+from tollmeter.report.compared_rows import full_name
 from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.journal import NAME as JOURNAL
 
@@ -130,7 +130,7 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
     except OSError as error:
         remark = f"its run cannot be written into {run}: {error.strerror}"
         return state._replace(state="not imported", remarks=(*state.remarks, remark))
-    lost = (f"{capture.lost} damaged streams are left out",) if capture.lost else ()
+    lost = (f"{capture.session.lost} damaged streams are left out",) if capture.session.lost else ()
     return state._replace(run=run, remarks=(*state.remarks, *lost))
 
 
@@ -303,44 +303,25 @@ def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[
         return _judged(read_fleet(Path(scratch)), bounds)
 
 
-def _judged(fleet: Fleet, bounds: Sequence[Bound]) -> list[JudgedNode]:
-    if not len(fleet.rows):
+def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[JudgedNode]:
+    if not models[0].rows:
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
-    rows = [_fleet_row(cells) for cells in fleet.rows]
-    by_model: dict[HardwareName, list[int]] = {}
-    for column, (_, model) in enumerate(fleet.machines):
-        by_model.setdefault(model, []).append(column)
     answers = []
-    for model, columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
-        some = slice(None) if len(by_model) == 1 else columns
-        names = [fleet.machines[column][0] for column in columns]
-        machine = Machine("", "", "", None, 0, 0, model.caches)
-        last = max(machine.data_sizes().values(), default=0)
-        made = HardwareModel(model.words, names, rows, fleet.values[:, some], fleet.halves[:, some], last)
-        broken = tuple(_broken(made, machine, bounds))
-        answers.append(replace(judged(made), broken=broken))
+    for model in models:
+        broken = tuple(_broken(model, bounds))
+        answers.append(replace(judged(model), broken=broken))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
     return answers
 
 
-def _broken(model: HardwareModel, machine: Machine, bounds: Sequence[Bound]) -> Iterator[tuple[str, str]]:
+def _broken(model: HardwareModel, bounds: Sequence[Bound]) -> Iterator[tuple[str, str]]:
     """Yields each node with a row whose whole interval is beyond a limit, and the row in words."""
     for bound in bounds:
         for place, row in enumerate(model.rows):
-            level = bound.level(row.full_name, row.unit, machine)
+            level = bound.level(full_name(row), row.unit, model.machine)
             if level is None:
                 continue
             for node, value, half in zip(model.nodes, model.values[place], model.halves[place], strict=True):
                 if value - half > log(level) if bound.is_most else value + half < log(level):
-                    yield node, bound.sentence(row.full_name, exp(float(value)), row.unit)
-
-
-def _fleet_row(cells: dict[str, object]) -> FleetRow:
-    """Returns a row of a dataset. A dataset may come from another site."""
-    try:
-        parameters = json.loads(str(cells["parameters"]))
-    except ValueError:
-        parameters = {}
-    words = {name: str(cells[name] or "") for name in ("probe", "metric", "abi", "target", "unit", "better", "state")}
-    return FleetRow(parameters=parameters if isinstance(parameters, dict) else {}, **words)
+                    yield node, bound.sentence(full_name(row), exp(float(value)), row.unit)

@@ -11,7 +11,7 @@ from math import expm1
 from pathlib import Path
 
 from tollmeter.fleet.collecting import judged_machines
-from tollmeter.fleet.judged import LEAST_NODES, JudgedNode
+from tollmeter.fleet.judged import LEAST_NODES, JudgedNode, is_rate
 from tollmeter.fleet.matrix import is_dataset
 from tollmeter.fleet.report import node_reasons
 from tollmeter.library.derive import add_to_dataset, open_run
@@ -21,7 +21,6 @@ from tollmeter.library.places import find_run
 from tollmeter.model import Failure, Results, Row
 from tollmeter.numbers.each_cpu import MEANS as EACH_CPU
 from tollmeter.numbers.meanings import meaning
-from tollmeter.numbers.readings import RATES
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.numbers import percent, quantity
 from tollmeter.store.export import machine_name
@@ -123,8 +122,7 @@ def _is_slower(row: Row, other: Row, limit: float) -> bool:
     """Returns whether a row is slower by the whole intervals of both."""
     if not (row.low and row.high and other.low and other.high):
         return False
-    is_rate = row.unit in RATES or row.better == "more"
-    return other.low > row.high * (1 + limit) if is_rate else row.low > other.high * (1 + limit)
+    return other.low > row.high * (1 + limit) if is_rate(row) else row.low > other.high * (1 + limit)
 
 
 # ---- a reference ----------------------------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ in 1,000 that may be named falsely, since the tails of real machines are heavier
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, copysign, exp, inf, log1p
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from tollmeter.judgement.gate import RUNS_FREEDOM
 from tollmeter.maths.distributions import NORMAL, student_reach
-from tollmeter.model import assignments
+from tollmeter.model import Cache, Machine, Row
 from tollmeter.numbers.readings import RATES
 
 FALSE_NAMES = {"node": 1.8e-4, "part": 1e-5, "probe": 1e-5, "row": 1e-5}
@@ -62,47 +62,38 @@ Floats = NDArray[np.float32]
 Level = Literal["node", "part", "probe", "row"]
 
 
-@dataclass(frozen=True)
-class FleetRow:
-    """A row of several nodes, in one state of the core."""
+def is_rate(row: Row) -> bool:
+    return row.unit in RATES or row.better == "more"
 
-    probe: str
-    metric: str
-    parameters: Mapping[str, Any]
-    abi: str
-    target: str
-    unit: str
-    better: str
-    state: str = ""
 
-    @property
-    def is_rate(self) -> bool:
-        return self.unit in RATES or self.better == "more"
-
-    @property
-    def full_name(self) -> str:
-        """Returns the full name of the row as in a run, which globs of limits match."""
-        return " ".join((self.probe, self.metric, *assignments(self.parameters.items()), self.abi, self.target))
-
-    @property
-    def is_time(self) -> bool:
-        return self.unit in ("ns", "cycle", *RATES)
+def is_time(row: Row) -> bool:
+    """Returns whether a row is a time or a rate, also in cycles."""
+    return row.unit in ("ns", "cycle", *RATES)
 
 
 @dataclass(frozen=True)
 class HardwareModel:
     """Nodes of equal CPU model, kernel and caches. values: logarithm of each row (line) on each node (column), NaN
-    where there is none; halves: half-width of its 95 % interval, NaN of a single layout. last_cache: in bytes, 0 if
-    it is unknown."""
+    where there is none; halves: half-width of its 95 % interval, NaN of a single layout."""
 
     name: str
     nodes: Sequence[str]
-    rows: Sequence[FleetRow]
+    rows: Sequence[Row]
     values: Floats
     halves: Floats
-    last_cache: int = 0
+    caches: tuple[Cache, ...] = ()
 
-    def part(self, row: FleetRow) -> str:
+    @cached_property
+    def machine(self) -> Machine:
+        """Returns a machine of which only the caches are known, as limits of rows need it."""
+        return Machine("", "", "", None, 0, 0, self.caches)
+
+    @cached_property
+    def last_cache(self) -> int:
+        """Returns the bytes of the last cache, 0 if unknown."""
+        return max(self.machine.data_sizes().values(), default=0)
+
+    def part(self, row: Row) -> str:
         """Returns the part of the machine that a row belongs to: memory, or the family of its probe."""
         size = row.parameters.get("size")
         if isinstance(size, int) and size >= _OF_MEMORY * self.last_cache > 0:
@@ -177,7 +168,7 @@ class JudgedNode:
 def judged(model: HardwareModel) -> JudgedNode:
     """Returns the judged nodes of a model. It modifies the model's values, which become costs relative to the peers'
     mean."""
-    signs = np.array([-1 if row.is_rate else 1 for row in model.rows], np.float32)
+    signs = np.array([-1 if is_rate(row) else 1 for row in model.rows], np.float32)
     spread, costs = spreads(model.values), model.values
     costs -= spread.centre[:, None]
     costs *= signs[:, None]
@@ -274,7 +265,7 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
 
 
 def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
-    timed = [place for place, row in enumerate(model.rows) if row.is_time and spread.nodes[place] >= LEAST_NODES]
+    timed = [place for place, row in enumerate(model.rows) if is_time(row) and spread.nodes[place] >= LEAST_NODES]
     probes: dict[tuple[str, str], list[int]] = {}
     for place in timed:
         row = model.rows[place]

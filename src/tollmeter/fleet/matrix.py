@@ -12,14 +12,15 @@ from functools import cache
 from glob import escape, glob
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.files import plain_name
-from tollmeter.model import Cache, Failure, key_of
+from tollmeter.fleet.judged import HardwareModel
+from tollmeter.model import Cache, Failure, Row, key_of
 from tollmeter.notices import notify
 from tollmeter.root import ROOT
 from tollmeter.store.export import DIGITS, day_of, hardware_name
@@ -65,30 +66,17 @@ _Found = tuple[Sequence[str], "dict[str, NDArray[Any]]"]
 _Owner = tuple[str, str, str, str]
 
 
-class HardwareName(NamedTuple):
-    """The name of a hardware model. caches: empty if the file lists none."""
-
-    words: str
-    caches: tuple[Cache, ...]
-
-
-class Fleet(NamedTuple):
-    """The rows of a fleet. machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row
-    and machine, NaN if missing, and half-widths of intervals; several runs of a machine are averaged."""
-
-    machines: Sequence[tuple[str, HardwareName]]
-    rows: Sequence[dict[str, Any]]
-    values: NDArray[np.float32]
-    halves: NDArray[np.float32]
+_Hardware = tuple[str, tuple[Cache, ...]]
+"""Name and caches of a hardware model; no caches if the file lists none."""
 
 
 def is_dataset(folder: Path) -> bool:
     return (folder / "rows").is_dir() and (folder / "machines").is_dir()
 
 
-def read_fleet(folder: Path) -> Fleet:
-    """Reads a dataset; reports and skips unreadable files. Raises Failure: 2 if it is not a dataset, 5 if no file can
-    be read."""
+def read_fleet(folder: Path) -> list[HardwareModel]:
+    """Returns the hardware models of a dataset, the largest first; several runs of a machine are averaged. Reports and
+    skips unreadable files. Raises Failure: 2 if it is not a dataset, 5 if no file can be read."""
     bring(ROOT, PARQUET)
     import duckdb
 
@@ -104,9 +92,9 @@ def read_fleet(folder: Path) -> Fleet:
         return _read(db, _own(db, files, owners), machines)
 
 
-def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, HardwareName], dict[str, _Owner]]:
+def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, _Hardware], dict[str, _Owner]]:
     """Returns the hardware model of each machine; and the owner of each file, by its path below the table."""
-    by_folder: dict[str, HardwareName] = {}
+    by_folder: dict[str, _Hardware] = {}
     owners: dict[str, _Owner] = {}
     for readable, read in _ahead(db, _MODELS, [*_parts(_bounded(db, _files(folder, "machines")))]):
         for at, *owner, hypervisor, facts, caches in _lines(read):
@@ -117,7 +105,7 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, Ha
                 continue
             owners[_place(path)] = (host, cpu, kernel, started)
             words, known = _caches(caches)
-            by_folder[name] = HardwareName(f"{cpu}, kernel {kernel}, {words}", known)
+            by_folder[name] = f"{cpu}, kernel {kernel}, {words}", known
     return dict(sorted(by_folder.items())), owners
 
 
@@ -163,11 +151,15 @@ def _lines(read: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _facts(text: str) -> dict[str, str]:
+    return {name: str(value) for name, value in _fields(text).items()}
+
+
+def _fields(text: str) -> dict[str, Any]:
     try:
         facts = json.loads(text)
     except ValueError:
         return {}
-    return {name: str(value) for name, value in facts.items()} if isinstance(facts, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 @cache
@@ -243,7 +235,7 @@ def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
         yield [several[at] for several in of_machines.values() if len(several) > at]
 
 
-def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, HardwareName]) -> Fleet:
+def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, _Hardware]) -> list[HardwareModel]:
     import numpy as np
 
     columns = {name: at for at, name in enumerate(models)}
@@ -265,7 +257,7 @@ def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str,
         values /= counts
         halves = np.sqrt(squares, out=squares)
         halves /= counts
-    return Fleet([*models.items()], rows, values.T, halves.T)
+    return _by_model(models, [*map(_row_of, rows)], values.T, halves.T)
 
 
 def _with_places(db: duckdb.DuckDBPyConnection, found: _Found, rows: list[dict[str, Any]]) -> Iterator[_Found]:
@@ -280,3 +272,25 @@ def _with_places(db: duckdb.DuckDBPyConnection, found: _Found, rows: list[dict[s
         db.execute("INSERT INTO keys FROM added")
         rows += new["row"].tolist()
         yield from _readable(db, _ROWS, paths)
+
+
+def _by_model(
+    machines: Mapping[str, _Hardware], rows: Sequence[Row], values: NDArray[np.float32], halves: NDArray[np.float32]
+) -> list[HardwareModel]:
+    """Returns the numbers of each hardware model, the largest first. values, halves: one column for each machine."""
+    by_model: dict[_Hardware, list[int]] = {}
+    for column, model in enumerate(machines.values()):
+        by_model.setdefault(model, []).append(column)
+    names, made = [*machines], []
+    for (words, caches), columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
+        some = slice(None) if len(by_model) == 1 else columns
+        own = [names[column] for column in columns]
+        made.append(HardwareModel(words, own, rows, values[:, some], halves[:, some], caches))
+    return made
+
+
+def _row_of(cells: dict[str, Any]) -> Row:
+    """Returns the properties that a row has on every machine. A dataset may come from another site, and its words are
+    not checked."""
+    words: dict[str, Any] = {name: str(cells[name] or "") for name in _IDENTITY if name != "parameters"}
+    return Row(**words, parameters=_fields(str(cells["parameters"])), revision=1, clock="hardware", status="ok")

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tollmeter.fleet.judged import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
-from tollmeter.model import assignments, first_few, json_document, printable
-from tollmeter.numbers.readings import RATES
+from tollmeter.fleet.judged import LEAST_NODES, Effect, HardwareModel, JudgedNode, NamedNode, is_rate, is_time, share_of
+from tollmeter.model import Row, assignments, first_few, json_document, printable
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import count, percent, quantity
 from tollmeter.report.page import rendered
@@ -100,7 +99,7 @@ def _what(model: HardwareModel, effect: Effect) -> str:
 
 
 def _share(model: HardwareModel, effect: Effect, cost: float) -> float:
-    return share_of(cost, is_rate=all(model.rows[row].is_rate for row in effect.rows))
+    return share_of(cost, is_rate=all(is_rate(model.rows[row]) for row in effect.rows))
 
 
 def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
@@ -109,15 +108,15 @@ def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
 
 def _direction(model: HardwareModel, effect: Effect) -> str:
     rows = [model.rows[row] for row in effect.rows]
-    is_time = effect.level == "node" or all(row.unit in ("ns", "cycle", *RATES) for row in rows)
-    if not is_time or all(row.is_rate for row in rows):
+    is_timed = effect.level == "node" or all(map(is_time, rows))
+    if not is_timed or all(map(is_rate, rows)):
         return "over" if _share(model, effect, effect.cost) > 0 else "under"
     return "slower than" if effect.cost > 0 else "faster than"
 
 
-def _row_name(row: FleetRow) -> str:
+def _row_name(row: Row) -> str:
     words = (row.probe, row.metric, *assignments(row.parameters.items()))
-    state = {"all": " over all samples", "unknown": ", contention unknown"}.get(row.state, "")
+    state = {"all": " over all samples", "unknown": ", contention unknown"}.get(row.state or "", "")
     return printable(" ".join(map(str, words)) + state)
 
 
@@ -146,7 +145,7 @@ def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
     """Returns the value of the slowest node, or of the node with the highest value, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
-    value = exp(judged.spread.centre[row] + (-cost if about.is_rate else cost))
+    value = exp(judged.spread.centre[row] + (-cost if is_rate(about) else cost))
     return quantity(value, about.unit), printable(judged.model.nodes[node])
 
 

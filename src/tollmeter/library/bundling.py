@@ -35,7 +35,7 @@ from tollmeter.protocol import clean, clean_suite, lines_of
 from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.journal import Journal
 from tollmeter.store.request import FORMAT, Request
-from tollmeter.toolchain.abis import find, for_cpu
+from tollmeter.toolchain.abis import for_cpu, known_abis
 from tollmeter.toolchain.accepting import loaded_part
 from tollmeter.toolchain.workload_build import bundle_runner
 from tollmeter.version import VERSION
@@ -70,7 +70,7 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
     """Returns the bundle: an archive if its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
 
     Raises Failure: 2 for an unknown name or a suite that needs the host, 5 if an ABI cannot be built."""
-    known = find(places.ROOT).abis
+    known = known_abis(places.ROOT)
     abis = names(asked.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
     suites = places.suites()
     catalog = places.made_ready(abis, [], asking(asked.words, suites, places.sources()))
@@ -210,7 +210,7 @@ def imported(path: Path, out: Path | None) -> Imported:
         folder = out.resolve() if out else places.new_folder(request.suite.name)
         write_run(capture, kept, request, folder)
     places.set_last_run(folder)
-    return Imported(folder, capture.visits, capture.lost)
+    return Imported(folder, capture.visits, capture.session.lost)
 
 
 def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folder: Path) -> None:

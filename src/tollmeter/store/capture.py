@@ -82,14 +82,13 @@ class Kept:
 
 
 class Capture(NamedTuple):
-    """A captured journal. first: the stream that describes the machine. visits: number of complete visits; lost:
-    damaged streams. failures: reasons by probe."""
+    """A captured journal. first: the stream that describes the machine. visits: number of complete visits. session: how
+    it ended, and the number of damaged streams. failures: reasons by probe."""
 
     first: bytes
     head: Head
     visits: int
     session: Session
-    lost: int
     failures: dict[str, str]
 
 
@@ -158,7 +157,7 @@ class _Reading:
         if self._lost:
             reason = "; ".join(filter(None, (session.reason, f"{self._lost} streams were damaged on the way")))
             session = msgspec.structs.replace(session, reason=reason, lost=self._lost)
-        return Capture(self._first, self._head, len(self._seen), session, self._lost, self._failures)
+        return Capture(self._first, self._head, len(self._seen), session, self._failures)
 
 
 def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, ...]]:
