@@ -7,7 +7,7 @@ import pytest
 
 from support.fake_catalog import MACHINE, catalog
 from tollmeter.model import Failure, Point, Select, Suite
-from tollmeter.plan import Plan, Sampling, expected_seconds, make_plan, visit_order
+from tollmeter.plan import Plan, expected_seconds, make_plan, visit_order
 
 HUGE = Select(probe="memory.latency", parameters={"size": (1024, 4096), "pages": "huge"})
 SMALL = Select(probe="memory.latency", parameters={"size": 1024})
@@ -73,6 +73,6 @@ def test_turns_are_taken_forth_and_back_and_layouts_are_in_common() -> None:
     first, second = (visit_order(plan, plan.points(), round_) for round_ in (0, 1))
     assert first == [point for size in (1024, 4096) for point in (latency(size, "huge"), latency(size, "small"))]
     assert second == [point for size in (1024, 4096) for point in (latency(size, "small"), latency(size, "huge"))]
-    seeds = {plan.visit(0, point, 0, (1,), Sampling(2, 1000, layout=3)).seed for point in plan.points()}
+    seeds = {plan.visit(0, point, 0, (1,), layout=3).seed for point in plan.points()}
     assert len(seeds) == 1
-    assert plan.visit(0, first[0], 0, (1,), Sampling(2, 1000, layout=4)).seed not in seeds
+    assert plan.visit(0, first[0], 0, (1,), layout=4).seed not in seeds

@@ -40,7 +40,6 @@ from tollmeter.plan import (
     Costs,
     Entry,
     Plan,
-    Sampling,
     check_abis,
     expected_seconds,
     make_plan,
@@ -336,7 +335,7 @@ def test_what_a_line_costs_from_another_cpu_is_measured_once_for_each_relation()
         "": (7, 5), "sibling_thread": (7, 6), "other_node": (7, 3),
     }  # fmt: skip
     assert all(sorted(plan.placements(point)[0]) == sorted(plan.cpus) for point in points.values())
-    assert "--relation=other_node" in words(plan.visit(1, points["other_node"], 0, (7, 3), Sampling(1, 1000)))
+    assert "--relation=other_node" in words(plan.visit(1, points["other_node"], 0, (7, 3)))
     _, points = of_two_packages("transfer-of-state", cpus=(0, 1))
     assert [*points] == [""]
 
@@ -393,7 +392,7 @@ def test_folder_and_peer_are_passed_to_this_machines_probes_alone() -> None:
     plan = msgspec.structs.replace(plan_of(Select(probe="kernel.enter")), folder="/a b/%", peer="10.0.0.2,7")
     here = plan.points()[0]
     there = msgspec.structs.replace(here, target="ssh:board")
-    told, untold = (plan.visit(1, point, 0, (3,), Sampling(1, 1000)) for point in (here, there))
+    told, untold = (plan.visit(1, point, 0, (3,)) for point in (here, there))
     assert {"--folder=/a%20b/%25", "--peer=10.0.0.2,7"} <= set(words(told))
     assert not [word for word in words(untold) if word.startswith(("--folder", "--peer"))]
 
@@ -423,7 +422,7 @@ def test_a_cpu_of_its_kind_cache_and_node_may_stand_in_for_a_single_workers() ->
     assert plan.also[0] == plan.cpus[0]
     assert plan_of(Select(probe="kernel.enter"), cpus=(0, 2)).also == ()
     pair = plan_of(Select(probe="memory.ping"), machine=machine)
-    visit = pair.visit(0, pair.points()[0], 0, pair.placements(pair.points()[0])[0], Sampling(4, 1000))
+    visit = pair.visit(0, pair.points()[0], 0, pair.placements(pair.points()[0])[0])
     assert visit.also == ()
 
 
@@ -504,7 +503,7 @@ def test_a_long_budget_of_few_points_lets_a_visit_take_long() -> None:
     def deadline_s(budget_s: float) -> float:
         plan = plan_of(Select(probe="memory.latency", parameters={"size": 4096, "pages": "small"}), budget=budget_s)
         (point, *_) = plan.points()
-        return plan.visit(0, point, 0, (1,), Sampling(4, 200_000)).deadline_ms / 1000 * len(plan.points())
+        return plan.visit(0, point, 0, (1,)).deadline_ms / 1000 * len(plan.points())
 
     assert deadline_s(10) == deadline_s(1)
     assert deadline_s(600) == 600
@@ -516,7 +515,7 @@ def test_a_point_works_on_the_same_data_under_every_abi() -> None:
     size = dict(one.parameters)["size"]
     there = msgspec.structs.replace(one, abi="other", target="guest:other")
     larger = msgspec.structs.replace(one, parameters=(*one.parameters, ("size", int(size) + 1)))
-    seeds = [plan.visit(0, point, 0, (1,), Sampling(4, 200_000)).seed for point in (one, there, larger)]
+    seeds = [plan.visit(0, point, 0, (1,)).seed for point in (one, there, larger)]
     assert seeds[0] == seeds[1] != seeds[2]
 
 
@@ -597,7 +596,7 @@ def test_sizes_of_the_hosts_caches_mean_nothing_where_instructions_are_counted()
 
 
 def visit_of(plan: Plan, point: Point, samples: int) -> Visit:
-    return plan.visit(0, point, 0, (), Sampling(samples=samples, sample_ns=300_000))
+    return msgspec.structs.replace(plan.visit(0, point, 0, ()), samples=samples, sample_ns=300_000)
 
 
 def test_costs_are_learned() -> None:
@@ -662,12 +661,11 @@ def test_a_layout_whose_set_up_moves_no_worker_is_set_up_before_its_visit(
 def test_a_layout_can_be_had_again_and_differs_from_the_next() -> None:
     plan = plan_of(Select(probe="kernel.enter"))
     point = plan.points()[0]
-    first, next_ = (Sampling(samples=12, sample_ns=400_000, layout=layout) for layout in (0, 1))
-    visit = plan.visit(0, point, 0, (3,), first)
-    assert visit == plan.visit(0, point, 0, (3,), first)
-    assert visit.seed == plan.visit(1, point, 1, (3,), first).seed, "another visit of the same layout"
-    assert visit.seed != plan.visit(1, point, 1, (3,), next_).seed
-    assert visit.seed != plan.visit(0, point, 0, (2,), first).seed
+    visit = plan.visit(0, point, 0, (3,))
+    assert visit == plan.visit(0, point, 0, (3,))
+    assert visit.seed == plan.visit(1, point, 1, (3,)).seed, "another visit of the same layout"
+    assert visit.seed != plan.visit(1, point, 1, (3,), layout=1).seed
+    assert visit.seed != plan.visit(0, point, 0, (2,)).seed
     assert 0 <= visit.seed < 2**63
 
 

@@ -16,7 +16,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
-from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, SweepCurve, groups, is_of_level, is_shown, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, SweepCurve, groups, is_of_level, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, planned_visits
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
@@ -145,8 +145,7 @@ class Schedule:
                 continue
             self._is_begun, self.is_cut = True, False
             layout = self._layouts[self._turn_of(place)] = self._next_layout(place)
-            sampling = self._sampling(point, layout, left_s)
-            return self._plan.visit(next(self._numbers), point, self._round, cpus, sampling)
+            return self._visit(point, self._round, cpus, layout.number, left_s)
         return None
 
     def _has_failed(self, point: Point) -> bool:
@@ -200,23 +199,24 @@ class Schedule:
         """Returns the key of a pair's layouts."""
         return self._plan.against.get(place[0], place[0]), place[1]
 
-    def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
-        """Returns the sampling of a visit, with the iterations of the previous visit: calibrating them again takes as
-        long as two samples."""
+    def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], layout: int, left_s: float) -> Visit:
+        """Returns a visit with the iterations of the previous visit: calibrating them again takes as long as two
+        samples. layout: number of the layout."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
-        effort = self._plan.effort_of(point)
-        return Sampling(
-            samples=effort.samples, sample_ns=effort.sample_ns, layout=layout.number,
-            iterations=sample.iterations if sample else 0,
+        visit = self._plan.visit(
+            next(self._numbers), point, round_, cpus, layout=layout, stays=self._judging.is_under_way
+        )
+        return msgspec.structs.replace(
+            visit, iterations=sample.iterations if sample else 0,
             control_iterations=sample.control_iterations if sample else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)), full_width=self._judging.full_width(point),
-            wait_ms=self._wait_ms, stays=self._judging.is_under_way,
+            wait_ms=self._wait_ms,
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:
         """Returns the visit that records a point that cannot be visited."""
-        return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(0), 0.0))
+        return self._visit(point, 0, (), 0, 0.0)
 
     def learn(self, visit: Visit, seconds: float, counted_s: float = 0.0) -> None:
         """Records the cost of a visit. seconds: from request to answer, without its wait for an uncontended core, and

@@ -50,7 +50,7 @@ from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, is_of_eac
 from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
-    "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
+    "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "SweepCurve", "check_abis", "expected_seconds",
     "groups", "is_of_level", "is_shown", "make", "measured_caches", "visit_order",
 ]  # fmt: skip
 
@@ -158,13 +158,16 @@ class Plan(Record, frozen=True):
             return OF_EACH_CPU
         return OF_EMULATED if is_whole_system(point) else effort or self.effort
 
-    def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
+    def visit(
+        self, number: int, point: Point, round_: int, cpus: tuple[int, ...], *, layout: int = 0, stays: bool = False
+    ) -> Visit:
         """Returns a visit. Each layout has its own seed, so random placement differs between layouts and can be
         repeated. A point has one seed under all ABIs and on all targets, and interleaved points share a seed, so
-        that the variance between layouts cancels."""
+        that the variance between layouts cancels. stays: whether the visit stays on its CPU, since the host is busy on
+        its own."""
         whose = "interleaved" if self.is_of_pairs else (point.probe, point.parameters)
-        seed = layout_seed(self.seed, sampling.layout, whose, cpus)
-        probe, is_local = self.probes[point.probe], is_here(point.target)
+        seed = layout_seed(self.seed, layout, whose, cpus)
+        probe, effort, is_local = self.probes[point.probe], self.effort_of(point), is_here(point.target)
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
         # that hangs costs the run this much.
         share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
@@ -172,33 +175,14 @@ class Plan(Record, frozen=True):
         # A layout that is set up before its first visit is requested makes what the system accounts to a visit the same
         # for all of its visits. Not where the set-up starts or moves workers.
         moves = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
-        may_go = cpus == self.cpus[:1] and not sampling.stays
+        may_go = cpus == self.cpus[:1] and not stays
         return Visit(
-            id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
-            seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), iterations=sampling.iterations,
-            control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
-            counters=self.counters,
-            folder=self.folder if is_local else "", peer=self.peer if is_local else "",
-            forks=self.effort_of(point).forks, sets_up_first=is_local and not moves,
-            full_width=sampling.full_width, wait_ms=sampling.wait_ms,
+            id=number, point=point, round=round_, cpus=cpus, samples=effort.samples, sample_ns=effort.sample_ns,
+            seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), priority=self.priority,
+            counters=self.counters, folder=self.folder if is_local else "", peer=self.peer if is_local else "",
+            forks=effort.forks, sets_up_first=is_local and not moves,
             also=self.also if may_go and is_local and not moves and not probe.roles else (),
         )  # fmt: skip
-
-
-class Sampling(Record, frozen=True):
-    """The sampling of one visit: number and length of samples, and the layout; iterations as calibrated by an earlier
-    visit, 0 for none. wall_ms: time limit, 0 for none. full_width, wait_ms: width of an uncontended core, and how
-    long to wait for one. stays: whether the visit stays on its CPU, since the host is busy on its own."""
-
-    samples: int
-    sample_ns: int
-    layout: int = 0
-    iterations: int = 0
-    control_iterations: int = 0
-    wall_ms: int = 0
-    full_width: float = 0.0
-    wait_ms: int = 0
-    stays: bool = False
 
 
 _placing = cache(Placing)
