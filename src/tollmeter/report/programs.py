@@ -13,7 +13,7 @@ from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, he
 from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.studies.attribution import AttributedPart, Attribution
-from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked_options
+from tollmeter.studies.choices import AbiPair, Even, Place, Ranking, break_evens, pairs, ranked_options
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
 
@@ -242,12 +242,11 @@ def published(suite: Suite, pair: AbiPair) -> list[Table]:
 
 
 def ways_out(results: Results, suite: Suite) -> list[Ways]:
-    return [_ways(ranking) for ranking in ranked_options(results, suite)]
+    return [_ways(place, rows) for place, rows in ranked_options(results, suite).items()]
 
 
-def _ways(ranking: Ranked) -> Ways:
+def _ways(place: Place, rows: Ranking) -> Ways:
     """Returns the alternatives; two within 3 % are equal."""
-    rows = ranking.options
     lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in rows]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
     known = [each for each in rows if each[2].is_known]
@@ -261,7 +260,7 @@ def _ways(ranking: Ranked) -> Ways:
         best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
         alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + PRECISION]
         sentence = f"{best} As good within 3 %: {'; '.join(alike)}." if alike else best
-    return Ways(", ".join(ranking.place), Table(columns, lines), best, sentence)
+    return Ways(", ".join(place), Table(columns, lines), best, sentence)
 
 
 def _gain(gained: RatioOfRows) -> str:

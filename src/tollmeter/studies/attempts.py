@@ -67,12 +67,11 @@ def attempted_listing(results: Results) -> tuple[Place, ...]:
         target, abi, clock = place
         own = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
         samples = [_in_turn(outcomes_of(results, row)) for _, row in own]
-        usual = _usual(samples)
         tests = [
-            Test(listed_row, row, *chosen(_tried(taken, usual)), exits_of(results, row))
+            Test(listed_row, row, *chosen(_tried(taken, samples)), exits_of(results, row))
             for (listed_row, row), taken in zip(own, samples, strict=True)
         ]
-        answers.append(Place(target, abi, clock, usual.control_hz, tuple(tests)))
+        answers.append(Place(target, abi, clock, _usual_control_hz(samples), tuple(tests)))
     return tuple(answers)
 
 
@@ -86,19 +85,16 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-class _Usual(NamedTuple):
-    """The usual rates of all attempts on one target. control_hz: 0 if no control loop was measured; width: additions
-    per cycle of the uncontended core, None if too few readings show it."""
-
-    control_hz: float
-    width: float | None
+def _usual_control_hz(samples: Iterable[_Timed]) -> float:
+    """Returns the usual rate of the control loop of all attempts on one target; 0 if none was measured."""
+    seen = [hz for several in samples for sample, _ in several if (hz := control_around(sample))]
+    return median(seen) if seen else 0.0
 
 
-def _usual(samples: Iterable[_Timed]) -> _Usual:
-    every = [sample for several in samples for sample, _ in several]
-    seen = [hz for sample in every if (hz := control_around(sample))]
-    readings = [width for sample in every for width in _widths(sample)]
-    return _Usual(median(seen) if seen else 0.0, highest_mode(np.array(readings)) if readings else None)
+def _usual_width(samples: Iterable[_Timed]) -> float | None:
+    """Returns the additions per cycle of the uncontended core; None if too few readings show it."""
+    readings = [width for several in samples for sample, _ in several for width in _widths(sample)]
+    return highest_mode(np.array(readings)) if readings else None
 
 
 def _widths(sample: Sample) -> list[float]:
@@ -108,15 +104,15 @@ def _widths(sample: Sample) -> list[float]:
     return [width / hz for width, hz in looks if width and hz]
 
 
-def _tried(samples: _Timed, usual: _Usual) -> list[Attempt]:
+def _tried(samples: _Timed, of_target: Sequence[_Timed]) -> list[Attempt]:
     """Returns one attempt for each sample, over both of its batches: the time that a batch pays once is negligible in a
-    millisecond."""
-    attempts = []
+    millisecond. of_target: the samples of all tests on the target."""
+    attempts, usual_hz, usual_width = [], _usual_control_hz(of_target), _usual_width(of_target)
     for sample, operations in samples:
         took_ns, control_hz = sum(sample.body), control_around(sample)
         loops_hz = 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0
-        is_contended = usual.width is not None and any(one < WHOLE_FROM * usual.width for one in _widths(sample))
-        state = "differs" if is_contended else state_of(control_hz, usual.control_hz)
+        is_contended = usual_width is not None and any(one < WHOLE_FROM * usual_width for one in _widths(sample))
+        state = "differs" if is_contended else state_of(control_hz, usual_hz)
         attempts.append(Attempt(loops_hz, control_hz, state))
     return attempts
 
@@ -137,8 +133,7 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
     places: dict[tuple[str, str], list[_Timed]] = {}
     for point in listed:
         places.setdefault((point.target, point.abi), []).append(samples[point])
-    usual = {place: _usual(several) for place, several in places.items()}
-    tests = {point: chosen(_tried(samples[point], usual[point.target, point.abi])) for point in listed}
+    tests = {point: chosen(_tried(samples[point], places[point.target, point.abi])) for point in listed}
     return [
         point for point, (kept, again) in tests.items()
         if again < MOST_AGAIN and any(attempt.state == "differs" for attempt in kept)

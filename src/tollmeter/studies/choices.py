@@ -27,12 +27,8 @@ class AbiPair:
     gain: float | None
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """The alternatives with a number on one target, each with its gain over the first, the best first."""
-
-    place: Place
-    options: tuple[tuple[Option, Row, RatioOfRows], ...]
+Ranking = Sequence[tuple[Option, Row, RatioOfRows]]
+"""The alternatives with a number on one target, each with its gain over the first, the best first."""
 
 
 @dataclass(frozen=True)
@@ -94,24 +90,27 @@ def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
 # ---- options --------------------------------------------------------------------------------------------------------
 
 
-def ranked_options(results: Results, suite: Suite) -> list[Ranked]:
-    """Returns the ranking of each target on which the first option and another have a number, this machine's own ABI
+def ranked_options(results: Results, suite: Suite) -> dict[Place, Ranking]:
+    """Returns the ranking on each target on which the first option and another have a number, this machine's own ABI
     first."""
     if not suite.option:
-        return []
+        return {}
     own = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
     places = dict.fromkeys((row.abi, row.target) for row in matching(results, suite.option[0].row) if row.median)
-    rankings = (_ranked(results, suite.option, place) for place in sorted(places, key=lambda place: place != own))
-    return [ranking for ranking in rankings if ranking is not None]
+    rankings = {
+        place: _ranked(results, suite.option, place) for place in sorted(places, key=lambda place: place != own)
+    }
+    return {place: ranking for place, ranking in rankings.items() if ranking}
 
 
-def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked | None:
+def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranking:
+    """Returns the ranking; empty if fewer than two options have a number."""
     rows = [(option, row) for option in options if (row := _row(results, option.row, place)) is not None]
     if len(rows) < 2:
-        return None
+        return ()
     base = rows[0][1]
     gains = [(option, row, gain(results, base, row)) for option, row in rows]
-    return Ranked(place, tuple(sorted(gains, key=lambda each: -each[2].ratio.value)))
+    return sorted(gains, key=lambda each: -each[2].ratio.value)
 
 
 def gain(results: Results, base: Row, row: Row) -> RatioOfRows:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -27,21 +27,13 @@ from tollmeter.studies.matching_rows import (
 Measure = Literal["memory", "asked", "time", "instructions", "counted"]
 
 
-class _Rows(NamedTuple):
-    """A selection of rows. means: meaning of the metric; empty for the probe's first metric, which is its work without
-    its set-up."""
-
-    means: str
-    clocks: Sequence[str]
-
-
-_ROWS: dict[Measure, _Rows] = {
-    "memory": _Rows("resident-peak", ("hardware", VIRTUAL)),
-    "asked": _Rows("asked", (COUNTED,)),
-    "time": _Rows("", ("hardware",)),
-    "instructions": _Rows("cpu-time", (VIRTUAL,)),
-    "counted": _Rows("", (COUNTED,)),
-}
+_CLOCKS: dict[Measure, Sequence[str]] = {
+    "memory": ("hardware", VIRTUAL), "asked": (COUNTED,), "time": ("hardware",), "instructions": (VIRTUAL,),
+    "counted": (COUNTED,),
+}  # fmt: skip
+"""Clocks of the rows of each measure."""
+_MEANS = {"memory": "resident-peak", "asked": "asked", "instructions": "cpu-time"}
+"""Meaning of the metric of a measure; of the others it is the probe's first metric, its work without its set-up."""
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 _FLOOR = 0.005
 """Smallest share that counts as a saving or a cost: half a percent rounds to nothing."""
@@ -65,7 +57,7 @@ def relatives(results: Results) -> tuple[Relative, ...]:
 
     return tuple(
         _relative(results, program, measure, abi, main)
-        for measure in _ROWS
+        for measure in _CLOCKS
         for program in suite.program
         for abi in others(program)
         if measure in _measures(results, {abi, main})
@@ -103,7 +95,7 @@ def _relative(results: Results, program: Program, measure: Measure, abi: str, ma
 
 
 def _rows(results: Results, program: Program, measure: Measure, abi: str) -> list[Row]:
-    means, clocks = _ROWS[measure]
+    means, clocks = _MEANS.get(measure), _CLOCKS[measure]
     probe = results.probes.get(program.probe)
     if means:
         rows = with_meaning(results.index.rows, results.probes, means)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import (
     PRECISION,
@@ -43,15 +45,6 @@ _LEAST_SHARE = 0.25
 """Smallest share of the published difference from 1 that is the same effect: 1.03 is no doubling."""
 _SCALED = ("about", "change")
 """Relations that state the size of an effect, so that a smaller or larger effect can be judged."""
-
-
-class JudgedClaim(NamedTuple):
-    """A judged claim. times: for a verdict `same direction`, the effect here (its difference from 1) over the published
-    one."""
-
-    verdict: ClaimVerdict
-    times: float | None = None
-    reason: str | None = None
 
 
 def relation_of(claim: Published) -> Relation:
@@ -100,23 +93,26 @@ def _in_words(claim: Published) -> str:
     return f"{three(low)} to {three(high)}" if claim.unit in ("", "ratio") else span(low, high, claim.unit)
 
 
-def judge_interval(claim: Published, here: float, low: float, high: float) -> JudgedClaim:
-    """Returns the judgement of an interval on a claim that states something."""
+def judge_interval(claim: Published, here: float, low: float, high: float) -> Claim:
+    """Returns a claim that states something, judged by an interval. times: of a verdict `same direction`, the effect
+    here (its difference from 1) over the published one."""
     ends, value = bounds(claim), claim.value
     assert ends is not None
+    fails = Claim(claim.what, claim.figure, value, here, low, high, claim.unit, "does not hold")
     if ends[0] <= low and high <= ends[1]:
-        return JudgedClaim("holds")
-    wide = JudgedClaim("cannot tell", reason=f"{WIDE} {three(low)} to {three(high)}, is too wide to judge by.")
+        return msgspec.structs.replace(fails, verdict="holds")
+    why = f"{WIDE} {three(low)} to {three(high)}, is too wide to judge by."
+    wide = msgspec.structs.replace(fails, verdict="cannot tell", reason=why)
     if low < ends[1] and high > ends[0]:
         return wide
     if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
         # An effect is the difference from 1: of "doubles", 1.3 is 0.3 of it.
         least, here_share, most = sorted((number - 1) / (value - 1) for number in (low, here, high))
         if least >= _LEAST_SHARE:
-            return JudgedClaim("same direction", here_share)
+            return msgspec.structs.replace(fails, verdict="same direction", times=here_share)
         if most > _LEAST_SHARE:
             return wide
-    return JudgedClaim("does not hold")
+    return fails
 
 
 _ROOM = 2.0
@@ -236,16 +232,14 @@ def judge(claim: Published, number: Measured) -> Claim:
     if number.thin:
         low = high = here
     is_refuted = is_judged(claim) and number.refuted
-    why = "" if is_refuted else _why_not(claim, number)
-    if is_refuted:
-        judged = JudgedClaim("does not hold", reason=number.refuted)
-    elif why or here is None or low is None or high is None:
-        judged = JudgedClaim("cannot tell", reason=why)
+    why = number.refuted if is_refuted else _why_not(claim, number)
+    if is_refuted or why or here is None or low is None or high is None:
+        verdict: ClaimVerdict = "does not hold" if is_refuted else "cannot tell"
+        judged = Claim(claim.what, claim.figure, claim.value, here, low, high, claim.unit, verdict, why)
     else:
         judged = judge_interval(claim, here, low, high)
-    return Claim(
-        what=claim.what, figure=claim.figure, value=claim.value, verdict=judged.verdict, reason=judged.reason,
-        here=here, low=low, high=high, unit=number.unit or claim.unit, holds_at=_in_words(claim), times=judged.times,
+    return msgspec.structs.replace(
+        judged, unit=number.unit or claim.unit, holds_at=_in_words(claim),
         # A condition that no program can restore is stated beside the verdict.
         unmet=tuple(PREFETCH for condition in claim.requires if condition == "prefetch off"),
         counted=claim.counted and is_judged(claim) and claim.is_answerable,
