@@ -11,17 +11,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.row_series import SeriesPoint, Source
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.library.row_words import EVERY, is_named, named_rows, no_row
-from tollmeter.model import Build, Failure, Level, Row, Value
+from tollmeter.model import Build, Failure, Index, Level, Row, Toll
 from tollmeter.notices import Counting, notify
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.shown import best_known
 from tollmeter.root import typed
-from tollmeter.store.index import Excerpt, load_excerpt
+from tollmeter.store.index import load_excerpt
 from tollmeter.store.journal import opening
 
 LEVEL = "memory.level"
@@ -63,14 +65,14 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     readings = tuple(
         SeriesPoint(source, row)
         for source, excerpt in excerpts
-        for row in (*excerpt.rows, *_level_rows(excerpt.levels))
+        for row in (*excerpt.rows, *_level_rows(excerpt.hierarchy))
         if not selected or is_named(row.probe, row.parameters, selected, source.machine)
     )
     met = [reading.row for reading in readings]
     if lacking := [word for word in selected if not any(fnmatchcase(row.probe, word.name) for row in met)]:
         every = [row for _, excerpt in _excerpts(folders, EVERY) for row in excerpt.rows]
         raise no_row(lacking[0], every, "in these runs")
-    labels = {_toll_key(*place): words for _, excerpt in excerpts for words, *place in excerpt.tolls}
+    labels = {_toll_key(toll): toll.toll for _, excerpt in excerpts for toll in excerpt.tolls}
     levels = (reading.row for reading in readings if reading.row.probe == LEVEL)
     labels |= {row_key(row): f"{row.parameters['level']} {row.metric}" for row in levels}
     keys = dict.fromkeys(row_key(reading.row) for reading in readings)
@@ -84,11 +86,11 @@ def _first_screen(folders: Sequence[Path]) -> list[Key]:
         with contextlib.suppress(Failure, OSError):
             tolls = best_known(open_run(folder))
             if tolls:
-                return [_toll_key(toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in tolls]
+                return [*map(_toll_key, tolls)]
     return []
 
 
-def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:
+def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Index]]:
     """Returns the excerpts of runs, oldest first."""
     excerpts = []
     with Counting("reading runs") as counting:
@@ -108,21 +110,18 @@ def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source,
     return sorted(excerpts, key=lambda pair: pair[0].started)
 
 
-def _excerpt(folder: Path, probes: str | None) -> Excerpt:
+def _excerpt(folder: Path, probes: str | None) -> Index:
     """Returns the rows of a run from its stored index; derives them if the index is missing or of another version."""
     kept = load_excerpt(folder, probes)
     if kept is not None:
         return kept
     index = open_index(folder)
-    tolls = tuple((toll.toll, toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls)
-    keys = {_toll_key(toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls}
-    rows = tuple(
-        row for row in index.rows
-        if (row_key(row) in keys and row.clock == "hardware" if probes is None else fnmatchcase(row.probe, probes))
-    )  # fmt: skip
-    return Excerpt(
-        index.run, index.machine, rows, index.hierarchy if probes is None else (), tolls if probes is None else ()
-    )
+    if probes is not None:
+        rows = tuple(row for row in index.rows if fnmatchcase(row.probe, probes))
+        return msgspec.structs.replace(index, rows=rows, hierarchy=(), tolls=())
+    keys = {*map(_toll_key, index.tolls)}
+    rows = tuple(row for row in index.rows if row_key(row) in keys and row.clock == "hardware")
+    return msgspec.structs.replace(index, rows=rows)
 
 
 def _moment(text: str) -> datetime:
@@ -138,8 +137,8 @@ def _builds(folder: Path) -> dict[tuple[str, str], Build]:
     return {(build.probe, build.abi): build for build in opening(folder).builds}
 
 
-def _toll_key(probe: str, abi: str, target: str, metric: str, parameters: dict[str, Value]) -> Key:
-    return probe, abi, target, metric, tuple(sorted(parameters.items()))
+def _toll_key(toll: Toll) -> Key:
+    return toll.probe, toll.abi, toll.target, toll.metric, tuple(sorted(toll.parameters.items()))
 
 
 def _level_rows(levels: Sequence[Level]) -> Iterator[Row]:

@@ -54,9 +54,8 @@ class _Block(msgspec.Struct, array_like=True):
     lanes: tuple[tuple[tuple[int, int], ...], ...]
 
 
-class _Kinds(msgspec.Struct, array_like=True):
-    kinds: tuple[Outcome, ...]
-    clocks: tuple[ClockReading, ...]
+_Common = tuple[tuple[Outcome, ...], tuple[ClockReading, ...]]
+"""The values that visits of one kind share, and the clocks' readings: a visit has the index of each."""
 
 
 def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
@@ -68,7 +67,7 @@ def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
         part = [_kept(visit, blocks, kinds, clocks) for visit in visits[start : start + _AT_ONCE]]
         yield "visits", msgspec.msgpack.encode(part)
     common = tuple(msgspec.msgpack.decode(kind, type=Outcome) for kind in kinds)
-    yield "visit_kinds", msgspec.msgpack.encode(_Kinds(common, (*clocks,)))
+    yield "visit_kinds", msgspec.msgpack.encode((common, (*clocks,)))
     for columns in blocks:
         packed, lanes = columns.packed()
         parts, are_same = Room.parts(packed)
@@ -95,7 +94,7 @@ def visits_kept(db: sqlite3.Connection) -> tuple[Outcome, ...]:
     (content,) = db.execute("SELECT content FROM visit_kinds").fetchone() or [None]
     if content is None:
         raise LookupError("no visits are kept")
-    common = msgspec.msgpack.decode(content, type=_Kinds)
+    common = msgspec.msgpack.decode(content, type=_Common)
     room = Room()
     blocks = [_columns(room, content) for (content,) in db.execute("SELECT content FROM visit_blocks ORDER BY rowid")]
     cells_of = (content for (content,) in db.execute("SELECT content FROM visits ORDER BY rowid"))
@@ -120,8 +119,8 @@ def _columns(room: Room, content: bytes) -> tuple[Columns, int]:
     return Columns.kept(room, content, block.samples, block.kinds), block.samples
 
 
-def _visits(part: Iterable[_Kept], common: _Kinds, blocks: Sequence[tuple[Columns, int]]) -> Iterator[Outcome]:
-    kinds, clocks, replace = common.kinds, common.clocks, msgspec.structs.replace
+def _visits(part: Iterable[_Kept], common: _Common, blocks: Sequence[tuple[Columns, int]]) -> Iterator[Outcome]:
+    (kinds, clocks), replace = common, msgspec.structs.replace
     for one in part:
         samples: Samples | tuple[()] = ()
         if one.block >= 0:
