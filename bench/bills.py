@@ -20,7 +20,7 @@ from tollmeter.bill.billed import billed, here
 from tollmeter.bill.items import Bill
 from tollmeter.root import ROOT
 from tollmeter.targets.timer import Words
-from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.build import compiler_of
 
 PAIRS = (
@@ -32,7 +32,7 @@ BUDGET_S, NEAR = 4.0, 0.15
 
 
 def main(turns: int, abi_name: str) -> None:
-    abi = find(ROOT).abis[abi_name]
+    abi = known_abis(ROOT)[abi_name]
     source = ROOT / "tests/faults/crossing.c"
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, "crossing"))

@@ -22,7 +22,7 @@ from tollmeter.protocol import outcome
 from tollmeter.targets import Target
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.qemu_user import emulator_of
-from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.abis import known_abis, open_here
 from tollmeter.toolchain.build import build_abi, find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,7 +138,7 @@ def typical_ns(told: Outcome) -> float | None:
 def counts() -> Iterator[Line]:
     """Yields for every ABI that a user-mode emulator runs the number of batches whose counts differ between two equal
     visits."""
-    for abi in find(ROOT).abis.values():
+    for abi in known_abis(ROOT).values():
         way = next((way for way in abi.runs if way.startswith("qemu-user:")), None)
         if way is None or not emulator_of(way.split(":")[1]) or not Path(executable(abi.name, KERNELS[0])).exists():
             continue
@@ -162,7 +162,7 @@ def bodies(target: Target, abi: str) -> list[tuple[str, str, tuple[int, int]]]:
 
 
 def builds(scratch: Path) -> Iterator[Line]:
-    abi = find(ROOT).abis[BUILT]
+    abi = known_abis(ROOT)[BUILT]
     compiler = find_compiler(abi)
     if not isinstance(compiler, str):
         yield Line(f"{BUILT}: {compiler.reason}", "–", "–", True)

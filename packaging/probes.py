@@ -16,16 +16,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from tollmeter.model import Failure  # noqa: E402
+from tollmeter.targets import Lack  # noqa: E402
 from tollmeter.toolchain import prebuilt  # noqa: E402
 from tollmeter.toolchain.abis import read_abi  # noqa: E402
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler  # noqa: E402
+from tollmeter.toolchain.build import build_abi, find_compiler  # noqa: E402
 
 
 def build(name: str) -> None:
     """Raises Failure where the ABI does not build."""
     abi = read_abi(ROOT / "abis" / f"{name}.toml")
     compiler = find_compiler(abi)
-    if isinstance(compiler, Gap):
+    if isinstance(compiler, Lack):
         print(f"{name} is left out: {compiler.reason}: {compiler.mend}")
         return
     if broken := build_abi(ROOT, abi, compiler).broken:

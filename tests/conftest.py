@@ -16,8 +16,9 @@ from hypothesis import settings
 
 from support import runtime_objects
 from tollmeter.model import Abi
+from tollmeter.targets import Lack
 from tollmeter.toolchain.abis import for_cpu, read_abis
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler
+from tollmeter.toolchain.build import build_abi, find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = "kernel.loop"
@@ -48,7 +49,7 @@ def root() -> Path:
 def own_abi() -> Abi:
     """The first ABI of this CPU that the machine's compilers can build."""
     for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine()):
-        if not isinstance(find_compiler(abi), Gap):
+        if not isinstance(find_compiler(abi), Lack):
             return abi
     pytest.fail("no ABI can be built here")
 

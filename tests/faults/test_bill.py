@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import tollmeter
-from tollmeter.bill.crossings import Crossings, Here, Way, crossings, of_process
+from tollmeter.bill.crossings import Crossings, Runner, Way, crossings, of_process
 from tollmeter.library import places
 from tollmeter.model import Abi
 from tollmeter.report.charts import charts
@@ -28,8 +28,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def runner(own_abi: Abi) -> Here:
-    return Here(bill_runner(places.ROOT, own_abi))
+def runner(own_abi: Abi) -> Runner:
+    return Runner(bill_runner(places.ROOT, own_abi))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def program(tmp_path_factory: pytest.TempPathFactory, own_compiler: str) -> str:
     return f"{made}"
 
 
-def counted(runner: Here, way: Way, program: str, mode: str, times: int) -> Crossings:
+def counted(runner: Runner, way: Way, program: str, mode: str, times: int) -> Crossings:
     """Skips the test where the system does not permit this way to count, with the reason."""
     made = crossings(runner, way, Words(program, (program, mode, str(times))))
     if made.reason:
@@ -56,7 +56,7 @@ def by_name(made: Crossings) -> Counter[str]:
     return names
 
 
-def test_a_kernel_that_times_page_faults_takes_less_for_them_than_the_loop_that_makes_them(runner: Here) -> None:
+def test_a_kernel_that_times_page_faults_takes_less_for_them_than_the_loop_that_makes_them(runner: Runner) -> None:
     made = crossings(runner, "kernel", Words("-stores-4096", ("stores",)))
     if made.reason:
         pytest.skip(made.reason)
@@ -73,7 +73,7 @@ def test_a_kernel_that_times_page_faults_takes_less_for_them_than_the_loop_that_
         *(("kernel", mode) for mode in ("bytes", "forks", "pings", "pings_on_one", "maps", "stats")),
     ],
 )
-def test_calls_are_counted_as_strace_counts_them(runner: Here, program: str, way: Way, mode: str) -> None:
+def test_calls_are_counted_as_strace_counts_them(runner: Runner, program: str, way: Way, mode: str) -> None:
     """In all processes of the command. strace has no exit_group, since it does not return."""
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")
@@ -85,18 +85,18 @@ def test_calls_are_counted_as_strace_counts_them(runner: Here, program: str, way
     assert ours == {name: count for name, count in theirs.items() if name not in ("total", "exit_group")}
 
 
-def test_time_between_switches_is_the_cpu_time(runner: Here, program: str) -> None:
+def test_time_between_switches_is_the_cpu_time(runner: Runner, program: str) -> None:
     made = counted(runner, "kernel", program, "forks", 20)
     assert 0.8 * made.cpu_ns < made.on_cpu_ns < 1.5 * made.cpu_ns
 
 
-def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Here, program: str) -> None:
+def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Runner, program: str) -> None:
     names = by_name(counted(runner, "kernel", program, "hands", 500))
     assert names["futex"] >= 2 * 500
     assert names["futex"] < 5 * 500
 
 
-def test_calls_that_wait_are_those_in_which_a_thread_is_switched_out(runner: Here, program: str) -> None:
+def test_calls_that_wait_are_those_in_which_a_thread_is_switched_out(runner: Runner, program: str) -> None:
     """On one CPU an end waits in its read, or its write wakes the other, which takes the CPU at once."""
     made = counted(runner, "kernel", program, "pings_on_one", 500)
     switched = sum(call.switched for call in made.calls if call.name in ("read", "write"))
@@ -106,34 +106,34 @@ def test_calls_that_wait_are_those_in_which_a_thread_is_switched_out(runner: Her
     assert sum(call.switched for call in clocks if call.count == 500) < 50
 
 
-def test_a_question_that_was_asked_before_is_a_repeat(runner: Here, program: str) -> None:
+def test_a_question_that_was_asked_before_is_a_repeat(runner: Runner, program: str) -> None:
     made = counted(runner, "kernel", program, "stats", 50)
     (stats,) = [call for call in made.calls if call.name in ("newfstatat", "stat", "statx") and call.count >= 50]
     assert stats.repeats == 49
     assert not any(call.repeats for call in made.calls if call is not stats)
 
 
-def test_events_are_counted_and_windows_are_timed_in_the_kernel(runner: Here, program: str) -> None:
+def test_events_are_counted_and_windows_are_timed_in_the_kernel(runner: Runner, program: str) -> None:
     made = counted(runner, "kernel", program, "forks", 5)
     assert (made.events["forks"], made.events["execs"], made.events["exits"]) == (5, 6, 6)
     assert all(call.ns > 0 for call in made.calls if call.count > 4)
     assert sum(call.ns for call in made.calls) < made.wall_ns * (os.cpu_count() or 1)
 
 
-def test_time_in_which_a_call_waits_is_not_its_cost(runner: Here, program: str) -> None:
+def test_time_in_which_a_call_waits_is_not_its_cost(runner: Runner, program: str) -> None:
     """wait4 lasts as long as the child, which sleeps for 300 ms."""
     made = counted(runner, "kernel", program, "waits", 300)
     waited = sum(call.ns for call in made.calls if call.name == "wait4")
     assert waited < made.wall_ns / 2 and made.wall_ns > 250e6
 
 
-def test_bytes_are_of_their_size_class(runner: Here, program: str) -> None:
+def test_bytes_are_of_their_size_class(runner: Runner, program: str) -> None:
     small, large = (counted(runner, "kernel", program, mode, 8192) for mode in ("bytes", "blocks"))
     assert sum(call.bytes for call in small.calls if call.name == "write" and call.size == 1) == 8192
     assert sum(call.bytes for call in large.calls if call.name == "write" and call.size == 3) == 8192
 
 
-def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Here, program: str) -> None:
+def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Runner, program: str) -> None:
     """Its root has no capability over the kernel: BPF is refused, and the bill names what it takes."""
     namespace = ["unshare", "--user", "--map-root-user"]
     if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
@@ -204,7 +204,7 @@ def test_a_running_process_is_counted_for_a_time(program: str) -> None:
     assert {"read", "write"} <= {item["name"] for item in bill["items"]} and bill["crossings"] > 100
 
 
-def test_calls_of_a_running_process_are_counted_exactly(runner: Here, program: str) -> None:
+def test_calls_of_a_running_process_are_counted_exactly(runner: Runner, program: str) -> None:
     """The shell waits for a line, then becomes a program that reads and writes 1000 times each."""
     shell = ["sh", "-c", 'read go; exec "$0" bytes 1000', program]
     with subprocess.Popen(shell, stdin=subprocess.PIPE) as running, ThreadPoolExecutor() as pool:

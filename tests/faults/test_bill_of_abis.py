@@ -20,7 +20,7 @@ from tollmeter.model import Failure
 from tollmeter.report.blocks import Table
 from tollmeter.targets.local import serves_x32
 from tollmeter.targets.timer import Words
-from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.build import find_compiler
 from tollmeter.toolchain.workload_build import bill_runner
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def program(folder: Path, abi_name: str) -> str:
     """The program for an ABI. Skips the test where it cannot be built."""
-    abi, made = find(places.ROOT).abis[abi_name], folder / f"crossing.{abi_name}"
+    abi, made = known_abis(places.ROOT)[abi_name], folder / f"crossing.{abi_name}"
     if made.exists():
         return f"{made}"
     compiler = find_compiler(abi)
@@ -170,7 +170,7 @@ def test_a_guest_of_64_bit_arm_tells_its_32_bit_calls_from_its_own(folder: Path)
 
 def test_numbers_that_are_sums_have_names() -> None:
     """As in the kernel's headers of ARM, in the process that counts there."""
-    abi = find(places.ROOT).abis["arm-hard"]
+    abi = known_abis(places.ROOT)["arm-hard"]
     if not isinstance(find_compiler(abi), str):
         pytest.skip("no compiler for arm-hard")
     built = bill_runner(places.ROOT, abi).read_bytes()

@@ -34,11 +34,12 @@ from tollmeter.model import Failure, Select, Suite
 from tollmeter.plan import make_plan
 from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
+from tollmeter.targets import Lack
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.qemu_system import archive
-from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.abis import known_abis
+from tollmeter.toolchain.build import find_compiler
 
 PROBES = ("kernel.loop", "kernel.function_call")
 
@@ -363,9 +364,9 @@ def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
 
 @pytest.mark.parametrize(("abi", "emulator"), [("aarch64", "qemu-aarch64"), ("arm-soft", "qemu-arm")])
 def test_the_runner_of_another_cpu_measures_under_an_emulator(abi: str, emulator: str, tmp_path: Path) -> None:
-    known = find(places.ROOT).abis[abi]
+    known = known_abis(places.ROOT)[abi]
     command = shutil.which(emulator)
-    if not command or isinstance(find_compiler(known), Gap):
+    if not command or isinstance(find_compiler(known), Lack):
         pytest.skip(f"needs {emulator} and the compiler of {abi}")
     out = tmp_path / "t.tar.gz"
     assert main(["bundle", *PROBES, "--abi", abi, "-o", str(out)]) == 0

@@ -14,11 +14,12 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Outcome, Point, Select, Visit
 from tollmeter.protocol import outcome
+from tollmeter.targets import Lack
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.debian_kernel import fetched_kernel
 from tollmeter.targets.qemu_system import Guest
-from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.abis import known_abis
+from tollmeter.toolchain.build import find_compiler
 
 TURN = 2
 """Instructions of a turn of the loop."""
@@ -42,7 +43,7 @@ def test_the_pmu_of_a_64_bit_arm_counts_cycles_and_instructions(access: int, mon
         fetched_kernel(board.kernel)
     except Failure as failure:
         pytest.skip(str(failure))
-    if isinstance(find_compiler(find(places.ROOT).abis["aarch64"]), Gap):
+    if isinstance(find_compiler(known_abis(places.ROOT)["aarch64"]), Lack):
         pytest.skip("needs the compiler of aarch64")
     places.made_ready(["aarch64"], [], ProbeRequest((Select(probe="kernel.loop"),)))
     path = str(places.ROOT / "build/aarch64/kernel.loop")

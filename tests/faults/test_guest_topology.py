@@ -22,14 +22,14 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Abi, Machine, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations
-from tollmeter.plan import Plan, Sampling, make_plan
+from tollmeter.plan import Plan, make_plan
 from tollmeter.protocol import description, head, outcome
-from tollmeter.targets import qemu_system
+from tollmeter.targets import Lack, qemu_system
 from tollmeter.targets.boards import BOARDS, Board
 from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.qemu_system import Guest
-from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.abis import known_abis
+from tollmeter.toolchain.build import find_compiler
 
 NODES = ("cpus=0-7,", "cpus=8-15,", "", "")
 NUMA = (
@@ -100,8 +100,8 @@ def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan,
     plan = make_plan(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
     visited = []
     for point in plan.points():
-        visit = plan.visit(len(visited), point, 0, plan.placements(point)[0], Sampling(1, 1_000_000))
-        visit = msgspec.structs.replace(visit, priority="normal", deadline_ms=60_000)
+        visit = plan.visit(len(visited), point, 0, plan.placements(point)[0])
+        visit = msgspec.structs.replace(visit, samples=1, sample_ns=1_000_000, priority="normal", deadline_ms=60_000)
         visited.append(outcome(guest.run(path, visit, probe.revision)))
     related = with_relations(rows(visited, {probe.probe: probe}), visited, machine.topology)
     return plan, visited, {row.relation for row in related}
@@ -150,7 +150,7 @@ def test_a_64_bit_arm_guest_has_a_row_of_each_relation(expected: ArmGuest, tmp_p
     board = BOARDS["guest:virt"]
     if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
         pytest.skip("needs qemu-system-aarch64, and Debian's arm64 kernel in the cache of guests")
-    if isinstance(find_compiler(find(places.ROOT).abis["aarch64"]), Gap):
+    if isinstance(find_compiler(known_abis(places.ROOT)["aarch64"]), Lack):
         pytest.skip("needs the compiler of aarch64")
     places.made_ready(["aarch64"], [], ProbeRequest((Select(probe="memory.transfer"),)))
     path = shutil.copy(places.ROOT / "build/aarch64/memory.transfer", tmp_path)

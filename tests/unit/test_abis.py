@@ -52,10 +52,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_persons_own_file_is_found_beside_ours(root: Path, own: Path) -> None:
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
-    found = abis.find(root)
-    assert found.abis["mine"].summary == "mine"
-    assert {"x86_64", "arm-soft", "s390x"} <= set(found.abis)
-    assert not found.refused
+    found = abis.known_abis(root)
+    assert found["mine"].summary == "mine"
+    assert {"x86_64", "arm-soft", "s390x"} <= set(found)
+    assert not abis.refused_abis(root)
 
 
 def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, own: Path) -> None:
@@ -63,12 +63,12 @@ def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, 
     (own / "attribute.toml").write_text(MINE.format(compiler="gcc") + "[elf]\nshape = 3\n")
     (own / "x86_64.toml").write_text(MINE.format(compiler="gcc"))
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
-    found = abis.find(root)
-    assert set(found.refused) == {"typo", "attribute", "x86_64"}
-    assert "colour" in found.refused["typo"]
-    assert "shape" in found.refused["attribute"]
-    assert str(own) in found.refused["x86_64"]
-    assert "mine" in found.abis and "typo" not in found.abis
+    known, refused = abis.known_abis(root), abis.refused_abis(root)
+    assert set(refused) == {"typo", "attribute", "x86_64"}
+    assert "colour" in refused["typo"]
+    assert "shape" in refused["attribute"]
+    assert str(own) in refused["x86_64"]
+    assert "mine" in known and "typo" not in known
 
 
 def test_an_abi_that_fails_keeps_no_other_from_being_made(
@@ -131,7 +131,7 @@ def test_what_the_cpu_lacks_is_told_before_anything_is_compiled(tree: Path, own:
     assert not (tree / "build/mine").exists()
     (row,) = [one for one in abis.survey_abis(tree, platform.machine()) if one.name == "mine"]
     assert row.target is None and "this CPU has no" in (row.missing or "")
-    assert not is_run_here(abis.find(tree).abis["mine"])
+    assert not is_run_here(abis.known_abis(tree)["mine"])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_name_that_is_no_targets_is_refused_as_usage(name: str, tmp_path: Path
 
 
 def test_an_emulator_that_is_named_alone_is_the_abis_own(root: Path) -> None:
-    known = abis.find(root).abis
+    known = abis.known_abis(root)
     assert ways.for_abi("qemu-user", known["arm-hard"]) == "qemu-user:arm"
     assert ways.for_abi("guest", known["arm-hard"]) == "guest:vexpress-a9"
     assert ways.for_abi("bare", known["arm-hard"]) == "bare:vexpress-a9"
@@ -263,7 +263,7 @@ def test_of_two_guests_an_abi_runs_in_the_one_that_the_other_abi_has_too(monkeyp
 
 def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
     """Its file may know less than the person."""
-    known = abis.find(ROOT).abis["x86_64"]
+    known = abis.known_abis(ROOT)["x86_64"]
     assert ways.targets_for(["qemu-user:i386"], known, runs_here=True) == ("qemu-user:i386",)
     assert ways.targets_for(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
 
@@ -370,12 +370,12 @@ def test_what_an_abi_with_musl_lacks_is_first_its_compiler_and_then_the_library(
     monkeypatch.setattr(brought_compilers, "ROOT", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     gap = abis.find_compiler(abi)
-    assert isinstance(gap, abis.Gap)
+    assert isinstance(gap, abis.Lack)
     assert (gap.packages, brought_compilers.can_make_musl(abi.compiler)) == (abi.packages, False)
 
     (tmp_path / brought_compilers.MUSL_COMPILER).write_text("#!/bin/sh\n")
     (tmp_path / brought_compilers.MUSL_COMPILER).chmod(0o755)
     gap = abis.find_compiler(abi)
-    assert isinstance(gap, abis.Gap)
+    assert isinstance(gap, abis.Lack)
     assert brought_compilers.can_make_musl(abi.compiler)
     assert (gap.packages, gap.mend) == ((), brought_compilers.MUSL_MEND)

@@ -20,9 +20,10 @@ import pytest
 from support import runtime_objects, target_stands
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
+from tollmeter.targets import Lack
 from tollmeter.toolchain import accepting, build, proven
 from tollmeter.toolchain.abis import ANY_CPU, for_cpu, read_abi, read_abis
-from tollmeter.toolchain.build import Gap, Task, build_abi, build_several, find_compiler
+from tollmeter.toolchain.build import Task, build_abi, build_several, find_compiler
 from tollmeter.toolchain.ready import in_words
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
@@ -108,11 +109,11 @@ def test_the_builtins_of_another_machine_are_never_linked(own_abi: Abi) -> None:
 def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Abi, own_compiler: str) -> None:
     nowhere = msgspec.structs.replace(own_abi, compiler=("no-such-compiler",), packages=("some-package",))
     gap = find_compiler(nowhere)
-    assert isinstance(gap, Gap)
+    assert isinstance(gap, Lack)
     assert "no-such-compiler" in gap.reason
     assert gap.packages == ("some-package",)
     helpless = find_compiler(msgspec.structs.replace(own_abi, flags=("-include", "/no/such/header.h")))
-    assert isinstance(helpless, Gap)
+    assert isinstance(helpless, Lack)
     assert "/no/such/header.h" in helpless.reason
     second = find_compiler(msgspec.structs.replace(own_abi, compiler=("no-such-compiler", own_compiler)))
     assert second == own_compiler
@@ -121,19 +122,19 @@ def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Ab
 def test_a_refused_flag_is_corrected_in_the_file_and_by_no_package(own_abi: Abi, own_compiler: str) -> None:
     own = msgspec.structs.replace(own_abi, name="own", compiler=(own_compiler,), packages=("some-package",))
     gap = find_compiler(msgspec.structs.replace(own, flags=("-fno-such-flag",)))
-    assert isinstance(gap, Gap)
+    assert isinstance(gap, Lack)
     assert "-fno-such-flag" in gap.reason
     assert (gap.packages, gap.mend) == ((), "mend its flags in own.toml")
     # The compiler that the file means is another, which a package would bring.
     other = msgspec.structs.replace(own, compiler=("no-such-compiler", own_compiler), flags=("-fno-such-flag",))
     gap = find_compiler(other)
-    assert isinstance(gap, Gap)
+    assert isinstance(gap, Lack)
     assert "some-package" in gap.mend
 
 
 def test_a_compiler_of_no_package_is_not_promised_by_one(own_abi: Abi) -> None:
     gap = find_compiler(msgspec.structs.replace(own_abi, name="own", compiler=("no-such-compiler",), packages=()))
-    assert isinstance(gap, Gap)
+    assert isinstance(gap, Lack)
     assert gap.mend == "install it, or name another compiler in own.toml"
 
 

@@ -21,7 +21,7 @@ from tollmeter.cli.main import main
 from tollmeter.conduct import Watch
 from tollmeter.conduct.surroundings import _Spent
 from tollmeter.findings import all_findings
-from tollmeter.library import doctor as judging
+from tollmeter.library import derive
 from tollmeter.library.doctor import changes, changes_of
 from tollmeter.library.known_before import known_conditions, worst_known
 from tollmeter.model import RANKS, Finding, Results, Setting
@@ -62,7 +62,7 @@ def test_what_was_only_read_is_not_called_measured() -> None:
 def judged(monkeypatch: pytest.MonkeyPatch, results: Results) -> None:
     """That a run holds them."""
     whole = with_index(results, findings=all_findings(results))
-    monkeypatch.setattr(judging, "open_run", lambda _: whole)
+    monkeypatch.setattr(derive, "open_run", lambda _: whole)
     monkeypatch.setattr("tollmeter.library.places.find_run", lambda _: Path("here"))
 
 

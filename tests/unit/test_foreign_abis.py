@@ -10,7 +10,7 @@ import pytest
 
 from tollmeter.files import trust
 from tollmeter.model import Failure
-from tollmeter.toolchain.abis import find, read_abi, survey_abis
+from tollmeter.toolchain.abis import known_abis, read_abi, refused_abis, survey_abis
 
 SPY = 'summary = "s"\ncompiler = [["{compiler}"]]\nflags = {flags}\nruns_on = ["x86_64"]\n'
 
@@ -50,10 +50,10 @@ def test_an_abi_of_the_folder_one_stands_in_is_used_only_where_it_is_asked_for(
     told = {one.name: one for one in survey_abis(tmp_path / "none", "x86_64")}
     assert not ran.exists()
     assert told["spied"].mend == "./toll run --abi spied"
-    assert "spied" not in find(tmp_path / "none").abis
-    assert "--trust" in find(tmp_path / "none", ["spied"]).refused["spied"]
+    assert "spied" not in known_abis(tmp_path / "none")
+    assert "--trust" in refused_abis(tmp_path / "none", ["spied"])["spied"]
     trust([tmp_path / "abis/spied.toml"])
-    assert "spied" in find(tmp_path / "none", ["spied"]).abis
+    assert "spied" in known_abis(tmp_path / "none", ["spied"])
 
 
 def test_an_abi_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ PLACES = ("kind", "stamp", "low", "high", "any", "at", "tail")
 def header_facts(folder: Path, abi: str) -> dict[str, dict[str, str]]:
     header, made = folder / "packet.h", folder / abi
     header.write_text(HEADER)
-    known = abis.find(ROOT).abis[abi]
+    known = abis.known_abis(ROOT)[abi]
     build_header(known, compiler_of(known), including(header), made)
     assert declared_in(made, header) == {"struct packet", "record"}
     return read_types(made)

@@ -15,8 +15,8 @@ import pytest
 
 from tollmeter.library import places
 from tollmeter.model import Failure
+from tollmeter.targets import Lack
 from tollmeter.toolchain import libraries
-from tollmeter.toolchain.build import Gap
 
 HELD = "src/core/it.c"
 
@@ -237,9 +237,9 @@ def test_nothing_is_fetched_where_installing_is_forbidden(root: Path, monkeypatc
     assert not (root / "tools/calls").exists()
 
 
-@pytest.mark.parametrize("compiler", ["cc", Gap("x86_64", "no cc", ())])
+@pytest.mark.parametrize("compiler", ["cc", Lack("no cc")])
 def test_a_library_is_fetched_only_for_a_compiler(
-    root: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | Gap
+    root: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | Lack
 ) -> None:
     """Without one the probe that a release brought would be stale, and could not be built."""
     brought: list[str] = []

@@ -164,9 +164,9 @@ def measured(
     on = base(options.metrics)
     first = sealed_head(on.machine, on.clock, [on.probe(commands)], [on.build])
     with Journal.create(folder / "run", timed._request(commands, options, "x86_64"), first) as journal:
-        jobs, _ = timed._jobs(commands, options)
+        hooked, _ = timed._with_hooks(commands, options)
         timing = timed._Timing(
-            jobs, options, process, journal, on, stopping=stopping or Stopping(), now=lambda: process.now_s
+            hooked, options, process, journal, on, stopping=stopping or Stopping(), now=lambda: process.now_s
         )
         done = timing.to_the_end(lambda *_: None)
     return done, open_run(folder / "run")

@@ -18,10 +18,9 @@ from tollmeter.bill.crossings import (
     LOADED,
     WAYS,
     Crossings,
-    Here,
-    InGuest,
+    GuestRunner,
+    HostRunner,
     Runner,
-    There,
     Way,
     crossings,
     of_process,
@@ -39,7 +38,7 @@ from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words
 from tollmeter.targets.ways import LOCAL
-from tollmeter.toolchain.abis import find, for_cpu, make_beside, open_here
+from tollmeter.toolchain.abis import for_cpu, known_abis, make_beside, open_here
 from tollmeter.toolchain.workload_build import bill_runner
 
 LEAST_RUNS, MOST_RUNS = 3, 20
@@ -124,7 +123,7 @@ def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
     kernel. Empty if no such call was counted, or if it cannot be built here."""
     if not any(call.is_32 for crossed in counted for call in crossed.calls):
         return ""
-    abis = for_cpu(find(places.ROOT).abis.values(), runner.machine)
+    abis = for_cpu(known_abis(places.ROOT).values(), runner.machine)
     for abi in (abi for abi in abis if abi.elf.get("class") == _BITS_32):
         with contextlib.suppress(Failure):
             return runner.place(bill_runner(places.ROOT, abi))
@@ -181,31 +180,31 @@ def runner_of(target: str, several: Sequence[Words]) -> Iterator[Runner]:
         yield here()
     elif kind == "ssh":
         with contextlib.closing(Ssh(host)) as there:
-            yield There(there, _runner_for(there.architecture(), there.name))
+            yield HostRunner(there, _runner_for(there.architecture(), there.name))
     elif kind == "guest":
         with contextlib.closing(open_here(places.ROOT, target)) as guest:
             assert isinstance(guest, Guest)
             board = board_of(target)
-            machine = board.cpu or find(places.ROOT).abis[board.abi].runs_on[0]
+            machine = board.cpu or known_abis(places.ROOT)[board.abi].runs_on[0]
             path = _runner_for(machine, target)
             guest.prepare([f"{path}", *(words.path for words in several)])
-            yield InGuest(guest, path, machine)
+            yield GuestRunner(guest, path, machine)
     else:
         raise Failure(
             f"a bill is of commands on this machine, ssh:HOST or guest:BOARD, and {target} starts probes alone"
         )
 
 
-def here() -> Here:
+def here() -> Runner:
     catalog = places.made_ready([], [], ProbeRequest([]))
-    return Here(bill_runner(places.ROOT, find(places.ROOT).abis[catalog.abis[0]]))
+    return Runner(bill_runner(places.ROOT, known_abis(places.ROOT)[catalog.abis[0]]))
 
 
 def _runner_for(machine: str, where: str) -> Path:
     """Returns the process that counts, of the first ABI of a CPU that can be built here. Raises Failure (5) if there is
     none."""
     why = ""
-    for abi in for_cpu(find(places.ROOT).abis.values(), machine):
+    for abi in for_cpu(known_abis(places.ROOT).values(), machine):
         try:
             return bill_runner(places.ROOT, abi)
         except Failure as failure:

@@ -9,7 +9,7 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -92,24 +92,6 @@ class Crossings(Record, frozen=True):
         return sum(call.count for call in self.calls)
 
 
-class Runner(Protocol):
-    """Starts the process that counts, where the commands are."""
-
-    @property
-    def machine(self) -> str:
-        """Returns the architecture by `uname -m`."""
-
-    def answer(self, way: str, words: Sequence[str]) -> bytes:
-        """Returns the output of one run. words: the path that is executed, and the command's arguments. Raises
-        Failure."""
-
-    def place(self, program: Path) -> str:
-        """Returns the path of a static program of this machine, copied to where the commands run. Raises Failure."""
-
-    def untimed(self, words: Words, /) -> str:
-        """Returns why the times of commands on this runner are not their own; empty if they are."""
-
-
 LOADED = (
     "our loader serves the calls of x32, which this kernel does not know. A kernel that does is entered by the same "
     "instruction as from x86-64"
@@ -117,16 +99,16 @@ LOADED = (
 EMULATED = "the guest's clock is the emulator's"
 
 
-class Here(NamedTuple):
-    """A runner on this machine. path: the executable."""
+class Runner:
+    """Starts the process that counts, on this machine. path: its executable. machine: the architecture by
+    `uname -m`."""
 
-    path: Path
-
-    @property
-    def machine(self) -> str:
-        return platform.machine()
+    def __init__(self, path: Path, machine: str = platform.machine()) -> None:
+        self.path, self.machine = path, machine
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
+        """Returns the output of one run. words: the path that is executed, and the command's arguments. Raises
+        Failure."""
         ours, theirs = os.pipe()
         command = native_command(words[0])
         started = [command[0], *command, *words[2:]] if needs_loader(words[0]) else words
@@ -146,21 +128,20 @@ class Here(NamedTuple):
                 process.wait()
 
     def place(self, program: Path) -> str:
+        """Returns the path of a static program of this machine, copied to where the commands run. Raises Failure."""
         return f"{program}"
 
-    def untimed(self, words: Words) -> str:
+    def untimed(self, words: Words, /) -> str:
+        """Returns why the times of commands on this runner are not their own; empty if they are."""
         return LOADED if needs_loader(words.path) else ""
 
 
-class There(NamedTuple):
+class HostRunner(Runner):
     """A runner on a host, to which the executable is copied, in the user's folder and with the user's environment."""
 
-    host: Ssh
-    path: Path
-
-    @property
-    def machine(self) -> str:
-        return self.host.architecture()
+    def __init__(self, host: Ssh, path: Path) -> None:
+        super().__init__(path, host.architecture())
+        self.host = host
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         path, *own = words
@@ -173,16 +154,16 @@ class There(NamedTuple):
     def place(self, program: Path) -> str:
         return self.host.copy_of(f"{program}")
 
-    def untimed(self, _: Words) -> str:
+    def untimed(self, _: Words, /) -> str:
         return ""
 
 
-class InGuest(NamedTuple):
+class GuestRunner(Runner):
     """A runner in a guest, into whose first file system the executable and the commands are packed."""
 
-    guest: Guest
-    path: Path
-    machine: str
+    def __init__(self, guest: Guest, path: Path, machine: str) -> None:
+        super().__init__(path, machine)
+        self.guest = guest
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         path, *own = words
@@ -198,7 +179,7 @@ class InGuest(NamedTuple):
     def place(self, program: Path) -> str:
         return self.guest.place_of(f"{program}")
 
-    def untimed(self, _: Words) -> str:
+    def untimed(self, _: Words, /) -> str:
         return EMULATED
 
 

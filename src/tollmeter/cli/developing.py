@@ -125,7 +125,7 @@ def layout(
 def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
     """Returns the compared ABIs with their compilers. whole: all ABIs with an installed compiler, if none was named."""
     if asked is None and whole:
-        found = [(abi, find_compiler(abi)) for abi in abis.find(ROOT).abis.values() if abi.name != "native"]
+        found = [(abi, find_compiler(abi)) for abi in abis.known_abis(ROOT).values() if abi.name != "native"]
         if here := [(abi, compiler) for abi, compiler in found if isinstance(compiler, str)]:
             return here
     known = {name: _known(name) for name in dict.fromkeys((asked or "x86_64,ia32").split(","))}
@@ -135,11 +135,11 @@ def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
 
 def _known(name: str) -> Abi:
     """Returns the ABI of this name. Raises Failure (2) if no file has it."""
-    known = abis.find(ROOT, [name])
-    if name in known.refused:
-        raise Failure(known.refused[name])
-    check_known("ABI", name, tuple(known.abis))
-    return known.abis[name]
+    refused, known = abis.refused_abis(ROOT, [name]), abis.known_abis(ROOT, [name])
+    if name in refused:
+        raise Failure(refused[name])
+    check_known("ABI", name, tuple(known))
+    return known[name]
 
 
 def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> dict[str, str]:
@@ -224,12 +224,12 @@ def casts(
     from tollmeter.source.casts import ranked_casts
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
-    met = None
     if probe:
         from tollmeter.library.profiling import executed_lines
 
-        met = executed_lines(probe.split())
-    rows = ranked_casts(survey.casts, met)
+        rows = ranked_casts(survey.casts, executed_lines(probe.split()))
+    else:
+        rows = ranked_casts(survey.casts)
     if rows or form != "table":
         cells = [_casts_cells(cast, "no warning" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")

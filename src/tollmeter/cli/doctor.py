@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +14,7 @@ from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import terminal, write
-from tollmeter.model import Failure, first_few
-
-if TYPE_CHECKING:
-    from tollmeter.library.doctor import Diagnosis
+from tollmeter.model import DISTORTING, Failure, Finding, Results, first_few
 
 FORMATS = ("table", "json", "prometheus")
 UNMEASURED = 1
@@ -38,29 +36,30 @@ def doctor(
     if script and form != "table":
         raise Failure("--script and --format exclude each other")
     from tollmeter.library import places
-    from tollmeter.library.doctor import PRECISION, SUITE, check_own, diagnosis
+    from tollmeter.library.derive import open_run
+    from tollmeter.library.doctor import PRECISION, SUITE, check_own, ranked_findings, unjudged
 
-    found = diagnosis(places.find_run(run) if run else measured_suite((SUITE,), budget, PRECISION, cpus=cpus))
+    results = open_run(places.find_run(run) if run else measured_suite((SUITE,), budget, PRECISION, cpus=cpus))
     if script:
-        check_own(found.results.index.machine)
-    _write(found, "script" if script else form, out)
-    if found.unfit:
-        claims = [finding.claim for finding in found.unfit]
+        check_own(results.index.machine)
+    found, why = ranked_findings(results.index), unjudged(results.index)
+    _write(results, found, why, "script" if script else form, out)
+    if claims := [finding.claim for finding in found if finding.rank in DISTORTING]:
         raise Failure(f"not fit to be measured: {first_few(claims, 1)}", TRIPPED)
-    if found.unjudged:
-        raise Failure(f"not judged: {found.unjudged[0]}", UNMEASURED)
+    if why:
+        raise Failure(f"not judged: {why[0]}", UNMEASURED)
 
 
-def _write(found: Diagnosis, form: str, out: Path | None) -> None:
+def _write(results: Results, found: Sequence[Finding], unjudged: Sequence[str], form: str, out: Path | None) -> None:
     from tollmeter.library.doctor import changes
     from tollmeter.report import doctor as report
 
-    judged, changed = (found.results, found.found, found.unjudged), changes(found.found)
+    judged, changed = (results, found, unjudged), changes(found)
     if form == "table" and out is None:
         report.print_findings(*judged, changed, terminal())
     elif form == "table":
         write(report.as_text(*judged, changed).encode(), out)
     elif form == "script":
-        write(report.script(found.results, found.found, changed), out)
+        write(report.script(results, found, changed), out)
     else:
         write(report.as_json(*judged, changed) if form == "json" else report.prometheus(*judged), out)

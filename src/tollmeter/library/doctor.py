@@ -7,11 +7,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from tollmeter.library.derive import open_run
-from tollmeter.model import DISTORTING, RANKS, Failure, Finding, Machine, Results, Setting
+from tollmeter.model import RANKS, Failure, Finding, Index, Machine, Setting
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.doctor import FileChange
 
@@ -22,40 +20,20 @@ _MOST_FILES = 4096
 """Highest number of files of one setting: cpufreq has a policy for each CPU."""
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The answer of `toll doctor`. found: findings by rank, the gravest first. withheld: names of problems that the run
-    was too disturbed or short to judge. unmeasured: rows of this machine without a number, with the reason."""
-
-    results: Results
-    found: tuple[Finding, ...]
-    withheld: tuple[str, ...]
-    unmeasured: tuple[str, ...]
-
-    @property
-    def unfit(self) -> tuple[Finding, ...]:
-        """Returns the findings that prevent or distort measuring."""
-        return tuple(finding for finding in self.found if finding.rank in DISTORTING)
-
-    @property
-    def unjudged(self) -> tuple[str, ...]:
-        """Returns why a machine without an unfit finding still cannot be called fit."""
-        names = ", ".join(self.withheld)
-        return (*self.unmeasured, *([f"withheld, since the run was disturbed or short: {names}"] if names else ()))
+def ranked_findings(index: Index) -> list[Finding]:
+    """Returns the findings by rank, the gravest first."""
+    return sorted(index.findings, key=lambda finding: RANKS.index(finding.rank))
 
 
-def diagnosis(folder: Path) -> Diagnosis:
-    """Returns the diagnosis of a run. Raises Failure as `open_run` does."""
-    results = open_run(folder)
-    index = results.index
-    found = sorted(index.findings, key=lambda finding: RANKS.index(finding.rank))
-    unmeasured = [
+def unjudged(index: Index) -> list[str]:
+    """Returns why a machine without an unfit finding still cannot be called fit: rows without a number, with the
+    reason, and problems that the run was too disturbed or short to judge."""
+    why = [index.run.unanswered] if index.run.unanswered else []
+    why += [
         f"{full_name(row)}: {row.reason or row.status}" for row in index.rows if row.status not in ("ok", "unsupported")
     ]
-    if index.run.unanswered:
-        unmeasured.insert(0, index.run.unanswered)
-    withheld = index.withheld if index.run.withheld_problems else ()
-    return Diagnosis(results, tuple(found), withheld, tuple(unmeasured))
+    names = ", ".join(index.withheld if index.run.withheld_problems else ())
+    return [*why, *([f"withheld, since the run was disturbed or short: {names}"] if names else ())]
 
 
 # ---- settings of this machine ---------------------------------------------------------------------------------------

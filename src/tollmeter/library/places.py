@@ -27,13 +27,13 @@ from tollmeter.store.index import index_has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Journal, has_ended
 from tollmeter.store.request import Request, read_request
-from tollmeter.targets import Target
+from tollmeter.targets import Lack, Target
 from tollmeter.targets.asking import Absent
 from tollmeter.targets.local import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, targets_for
 from tollmeter.toolchain import libraries, prebuilt
-from tollmeter.toolchain.abis import find, for_cpu, open_here
-from tollmeter.toolchain.build import Gap, find_compiler, probe_names
+from tollmeter.toolchain.abis import for_cpu, known_abis, open_here, refused_abis
+from tollmeter.toolchain.build import find_compiler, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
 from tollmeter.toolchain.ready import (
     NoCompiler,
@@ -132,13 +132,13 @@ def made_ready(
 
 def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
     """Returns the ABIs of this CPU that one of the named targets could run; all without a named target."""
-    return [abi for abi in for_cpu(find(ROOT).abis.values(), platform.machine()) if _has_place(abi, targets)]
+    return [abi for abi in for_cpu(known_abis(ROOT).values(), platform.machine()) if _has_place(abi, targets)]
 
 
 def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
     """Returns the optional ABIs that a selection or a counterpart names, and that this CPU and kernel run."""
     selected = {*asked.against, *(name for select in asked.selects for name in select.abi)}
-    possible = (abi for abi in find(ROOT).abis.values() if abi.asked_only and abi.name in selected)
+    possible = (abi for abi in known_abis(ROOT).values() if abi.asked_only and abi.name in selected)
     return [abi for abi in possible if is_run_here(abi) and _has_place(abi, targets)]
 
 
@@ -167,12 +167,12 @@ def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str,
     causes = of_named if are_all_named else list(failures.values())
     if not are_all_named and not wanted.keys() <= failures.keys():
         return
-    gaps = [cause.gap for cause in causes if isinstance(cause, NoCompiler)]
-    if len(gaps) < len(causes):
+    lacks = {cause.abi: cause.missing for cause in causes if isinstance(cause, NoCompiler)}
+    if len(lacks) < len(causes):
         raise next(cause for cause in causes if not isinstance(cause, NoCompiler))
     if are_all_named:
-        raise Failure(in_one_sentence(gaps), 5)
-    raise Failure(f"no ABI can be built here: {in_one_sentence(gaps)}", NOTHING_RAN)
+        raise Failure(in_one_sentence(lacks), 5)
+    raise Failure(f"no ABI can be built here: {in_one_sentence(lacks)}", NOTHING_RAN)
 
 
 def _report(failures: Sequence[Failure]) -> None:
@@ -180,8 +180,8 @@ def _report(failures: Sequence[Failure]) -> None:
     for failure in failures:
         if not isinstance(failure, NoCompiler):
             notify(failure.sentence)
-    if gaps := [failure.gap for failure in failures if isinstance(failure, NoCompiler)]:
-        notify(in_one_sentence(gaps))
+    if lacks := {failure.abi: failure.missing for failure in failures if isinstance(failure, NoCompiler)}:
+        notify(in_one_sentence(lacks))
 
 
 def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
@@ -189,8 +189,8 @@ def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
     compiler none is installed."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     missing = libraries.missing_libraries(ROOT, sorted(names), wanted)
-    abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
-    for name in missing if any(not isinstance(find_compiler(abi), Gap) for abi in abis) else ():
+    abis = [abi for name, abi in known_abis(ROOT, wanted).items() if name in wanted] if missing else []
+    for name in missing if any(not isinstance(find_compiler(abi), Lack) for abi in abis) else ():
         library = libraries.known_libraries(ROOT)[name]
         notify(f"bringing {library.summary}, once")
         try:
@@ -202,8 +202,7 @@ def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
 def _check_known(abis: Iterable[str]) -> None:
     """Checks the names of ABIs before anything is installed or built. Raises Failure (2) with the nearest names."""
     abis = list(abis)
-    readable = find(ROOT, abis)
-    known = [*readable.abis, *readable.refused]
+    known = [*known_abis(ROOT, abis), *refused_abis(ROOT, abis)]
     for abi in abis:
         if abi not in known:
             raise catalog.unknown("ABI", abi, known)
@@ -212,7 +211,7 @@ def _check_known(abis: Iterable[str]) -> None:
 def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
     """Returns every executable with the targets that its ABI's file names and this machine has. Of guests, selects the
     one that runs all named ABIs, since ABIs are compared by rows of one target; else the ABI's first."""
-    known = find(ROOT, named).abis
+    known = known_abis(ROOT, named)
     ways = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
         for abi in loaded.abis
@@ -265,7 +264,7 @@ def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
     """Returns the catalog with a gap for each ABI of this CPU that a suite names and that was not requested; its row
     states the gap."""
     named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
-    own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
+    own = {name for name, abi in known_abis(ROOT).items() if platform.machine() in abi.runs_on}
     gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
     return msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
 
@@ -280,7 +279,7 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
     """Returns every executable on the targets that run its ABI; a named ABI without a target is a gap. Raises
     Failure."""
-    known = find(ROOT, named).abis
+    known = known_abis(ROOT, named)
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
     failures: dict[str, Failure] = {}

@@ -33,8 +33,9 @@ from tollmeter.protocol import seal
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
+from tollmeter.targets import Lack
 from tollmeter.toolchain.abis import for_cpu, read_abis
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler
+from tollmeter.toolchain.build import build_abi, find_compiler
 from tollmeter.version import VERSION
 
 _BUDGET_S, _SHORT_BUDGET_S = 90.0, 4.0
@@ -130,7 +131,7 @@ def _own_abi() -> tuple[Abi, str]:
     reasons = []
     for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine()):
         compiler = find_compiler(abi)
-        if not isinstance(compiler, Gap):
+        if not isinstance(compiler, Lack):
             return abi, compiler
         reasons.append(f"{abi.name}: {compiler.reason}. {compiler.mend}")
     raise Failure(f"no probe can be compiled here: {'; '.join(reasons)}", 5)

@@ -17,7 +17,6 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.files import plain_name
-from tollmeter.judgement.swept import SweptRun
 from tollmeter.library.derive import open_run
 from tollmeter.library.typed_commands import fill, words_of
 from tollmeter.model import Failure, Results
@@ -321,7 +320,3 @@ def runs_of(sweep: SweepState) -> list[tuple[SweepStep, Results | None]]:
         except Failure as failure:
             found.append((msgspec.structs.replace(step, reason=failure.sentence), None))
     return found
-
-
-def swept_runs(found: Sequence[tuple[SweepStep, Results | None]]) -> list[SweptRun]:
-    return [SweptRun(step.value, results.index if results else None) for step, results in found]

@@ -64,7 +64,7 @@ from tollmeter.store.sweeps import warn_of_killed
 from tollmeter.targets import energy
 from tollmeter.targets.timer import Output, Ran, Timer, Words, holders
 from tollmeter.targets.ways import LOCAL
-from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workload_build import timer
 from tollmeter.version import VERSION
@@ -144,7 +144,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
         company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
-        jobs, started = _jobs(commands, options)
+        hooked, started = _with_hooks(commands, options)
         head = sealed_head(base.machine, base.clock, [base.probe(commands)], [base.build])
         journal = open_.enter_context(places.new_journal(options.out, request, head))
         watch = Watch(os.sched_getaffinity(0), company=company)
@@ -162,7 +162,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         ):
             stopping.reach(process.interrupt)
             open_.callback(stopping.reach)
-            done = _Timing(jobs, options, process, journal, base, stopping=stopping).to_the_end(report)
+            done = _Timing(hooked, options, process, journal, base, stopping=stopping).to_the_end(report)
         # Now that the timer has ended, what its commands took is this process's own.
         journal.note(msgspec.structs.replace(done.session, surroundings=watch.seen()))
         return done
@@ -222,7 +222,7 @@ class Base(NamedTuple):
 def executable(catalog: Catalog) -> Path:
     """Returns the executable that starts commands, for the machine's first ABI. Raises Failure (5) if it is not built
     and no compiler is here."""
-    return timer(places.ROOT, find(places.ROOT).abis[catalog.abis[0]])
+    return timer(places.ROOT, known_abis(places.ROOT)[catalog.abis[0]])
 
 
 def _metric(name: str, *, is_compared: bool) -> Metric:
@@ -273,22 +273,13 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
 # ---- the runs -------------------------------------------------------------------------------------------------------
 
 
-class _Job(NamedTuple):
-    """A command by its index among all started commands, and the indices of its hooks (setup, prepare, conclude,
-    cleanup, verify), if they were typed."""
-
-    command: Command
-    place: int
-    hooks: dict[str, int]
-
-
-def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job], list[Words]]:
-    """Returns the jobs, and all commands that are started."""
+def _with_hooks(commands: Sequence[Command], options: TimeOptions) -> tuple[list[Command], list[Words]]:
+    """Returns the commands with the indices of their hooks, and the words of all commands that are started."""
     started = [command.words for command in commands]
     prepare, conclude = (
         several * len(commands) if len(several) == 1 else several for several in (options.prepare, options.conclude)
     )
-    jobs = []
+    hooked = []
     for place, command in enumerate(commands):
         texts = {
             "setup": options.setup, "prepare": prepare[place] if prepare else "",
@@ -301,8 +292,8 @@ def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job]
                 if words not in started:
                     started.append(words)
                 hooks[name] = started.index(words)
-        jobs.append(_Job(command, place, hooks))
-    return jobs, started
+        hooked.append(command._replace(place=place, hooks=hooks))
+    return hooked, started
 
 
 class _Failed(Exception):
@@ -314,7 +305,7 @@ class _Timing:
 
     def __init__(
         self,
-        jobs: Sequence[_Job],
+        commands: Sequence[Command],
         options: TimeOptions,
         process: Timer,
         journal: Journal,
@@ -324,11 +315,11 @@ class _Timing:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Creates the timing. now: monotonic seconds."""
-        self._jobs, self._options, self._process = jobs, options, process
+        self._commands, self._options, self._process = commands, options, process
         self._journal, self._base, self._stopping = journal, base, stopping
         self._budget_s = options.budget_s or BUDGET_S
         self._now, self._began = now, now()
-        self._probe = base.probe([job.command for job in jobs])
+        self._probe = base.probe(commands)
         self._known = Known(precision=options.precision, made=nothing_made())
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
         self._turns = command_metrics.turns_of(base.counted)
@@ -342,8 +333,8 @@ class _Timing:
     def to_the_end(self, report: Report) -> Timed:
         status, trouble = "settled", ""
         try:
-            for job in self._jobs:
-                self._start_hook(job, "setup")
+            for command in self._commands:
+                self._start_hook(command, "setup")
             sink = self._prove_commands()
             status = self._time_rounds(sink, report)
         except _Failed as failed:
@@ -352,8 +343,8 @@ class _Timing:
             status, trouble = "interrupted", ""
         session = Session(status, self._elapsed(), trouble or None)
         self._journal.note(session)
-        for job in self._jobs:
-            self._start_hook(job, "cleanup")
+        for command in self._commands:
+            self._start_hook(command, "cleanup")
         return Timed(self._journal.folder, session, trouble, self._uncounted)
 
     def _is_stopped(self) -> bool:
@@ -363,31 +354,31 @@ class _Timing:
     def _elapsed(self) -> float:
         return self._now() - self._began
 
-    def _start_hook(self, job: _Job, name: str) -> None:
-        """Starts a hook of a job. After a signal only cleanup hooks are started, and only their failure counts. Raises
-        Failure (1) if a hook fails."""
+    def _start_hook(self, command: Command, name: str) -> None:
+        """Starts a hook of a command. After a signal only cleanup hooks are started, and only their failure counts.
+        Raises Failure (1) if a hook fails."""
         is_cleanup = name == "cleanup"
-        if name in job.hooks and (is_cleanup or not self._is_stopped()):
-            ran = self._process.run(job.hooks[name])
+        if name in command.hooks and (is_cleanup or not self._is_stopped()):
+            ran = self._process.run(command.hooks[name])
             if ran.failure and (is_cleanup or not self._is_stopped()):
-                raise Failure(f"--{name} for {job.command.name}: {ran.failure}", 1)
+                raise Failure(f"--{name} for {command.name}: {ran.failure}", 1)
 
-    def _run_one(self, job: _Job, sink: Output, events: Sequence[str] = ()) -> Ran | None:
+    def _run_one(self, command: Command, sink: Output, events: Sequence[str] = ()) -> Ran | None:
         """Runs a command once; returns None if a signal came before its end."""
-        self._start_hook(job, "prepare")
+        self._start_hook(command, "prepare")
         if self._is_stopped():
             return None
-        ran = self._process.run(job.place, "n", sink, events=events)
-        self._name_holders(job, ran)
-        self._start_hook(job, "conclude")
+        ran = self._process.run(command.place, "n", sink, events=events)
+        self._name_holders(command, ran)
+        self._start_hook(command, "conclude")
         return None if self._is_stopped() and ran.failure else ran
 
-    def _name_holders(self, job: _Job, ran: Ran) -> None:
+    def _name_holders(self, command: Command, ran: Ran) -> None:
         """Reports once for each command which processes keep its output open."""
-        if ran.held_pipe and job.place not in self._held:
-            self._held.add(job.place)
+        if ran.held_pipe and command.place not in self._held:
+            self._held.add(command.place)
             names = ", ".join(holders(ran.held_pipe)) or "a process that has ended since"
-            notify(f"{job.command.name} has ended, and {names} still holds its output: what that writes is not read")
+            notify(f"{command.name} has ended, and {names} still holds its output: what that writes is not read")
 
     def _prove_commands(self) -> Output:
         """Runs each command once, and then for its warm-up. Returns the destination of its output in timed runs."""
@@ -395,17 +386,17 @@ class _Timing:
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
         sink: Output = "m" if options.verify else typed.get(options.output, "f")
         began, most_bytes = self._now(), 0
-        for job in self._jobs:
-            ran = self._run_one(job, sink, () if self._base.metrics else self._turns[0])
+        for command in self._commands:
+            ran = self._run_one(command, sink, () if self._base.metrics else self._turns[0])
             if ran is None:
                 return sink
             if not self._base.metrics:
-                self._first_counts[job.place] = command_metrics.values_of((), self._turns[0], ran)
-            if job.command.shell and ran.exit_code == _NOT_FOUND:
-                raise Failure(f"{job.command.name}: {ran.failure}")
+                self._first_counts[command.place] = command_metrics.values_of((), self._turns[0], ran)
+            if command.shell and ran.exit_code == _NOT_FOUND:
+                raise Failure(f"{command.name}: {ran.failure}")
             most_bytes = max(most_bytes, ran.output_bytes)
-            self._keep(job, ran)
-        if len(self._jobs) > 1:
+            self._keep(command, ran)
+        if len(self._commands) > 1:
             rounds = self._budget_s / max(1e-9, self._now() - began)
             rounds = min(rounds, options.runs or options.max_runs or inf)
             self._rounds_of_block = max(1, min(LAYOUT_SERVES, int(rounds / _LEAST_PARTS)))
@@ -415,8 +406,8 @@ class _Timing:
         if most_bytes > _MOST_KEPT and sink == "n":
             size = f"{most_bytes >> 20} MiB"
             notify(f"the output of a command has {size}: it is discarded while timed, and not compared")
-        for job in [*self._jobs] * options.warmup:
-            self._run_one(job, sink)
+        for command in [*self._commands] * options.warmup:
+            self._run_one(command, sink)
         return sink
 
     def _time_rounds(self, sink: Output, report: Report) -> str:
@@ -427,11 +418,11 @@ class _Timing:
             if rounds and (ended := self._ended(rounds, (self._elapsed() - began) / rounds)):
                 return ended
             events = self._turns[rounds % len(self._turns)] if self._base.metrics else ()
-            for job in self._jobs if rounds % 2 == 0 else reversed(self._jobs):
-                ran = self._run_one(job, sink, events)
+            for command in self._commands if rounds % 2 == 0 else reversed(self._commands):
+                ran = self._run_one(command, sink, events)
                 if ran is None:
                     break
-                self._keep(job, ran, rounds, events)
+                self._keep(command, ran, rounds, events)
             rounds += 1
         return "interrupted"
 
@@ -441,18 +432,18 @@ class _Timing:
         if options.runs or rounds == options.max_runs:
             return "settled" if rounds >= (options.runs or 0) else ""
         # A budget that was typed is kept, if one round fits.
-        fewest = 1 if options.budget_s else LEAST_BLOCKS if len(self._jobs) > 1 else LEAST_VISITS
+        fewest = 1 if options.budget_s else LEAST_BLOCKS if len(self._commands) > 1 else LEAST_VISITS
         if rounds >= (options.min_runs or fewest) and self._elapsed() + round_s > self._budget_s:
             return "budget"
         least = max(options.min_runs or MIN_RUNS, _LEAST_PARTS * self._rounds_of_block)
-        is_early = rounds < least or self._elapsed() < _LEAST_S * len(self._jobs)
+        is_early = rounds < least or self._elapsed() < _LEAST_S * len(self._commands)
         if is_early or rounds < self._next_look:
             return ""
         self._next_look = ceil(_LOOKS * rounds)
         return "settled" if self._is_precise(rounds) else ""
 
     def _is_precise(self, rounds: int) -> bool:
-        first, *others = [_point(job.command, self._base.abi) for job in self._jobs]
+        first, *others = [_point(command, self._base.abi) for command in self._commands]
         if not others:
             return rows_of_point(self._outcomes, self._probe, self._known)[0].converged
         precision, probes = self._options.precision * RATIO_SHARE, {PROBE: self._probe}
@@ -461,38 +452,38 @@ class _Timing:
             for other in others
         )
 
-    def _keep(self, job: _Job, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
+    def _keep(self, command: Command, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
         """Stores one execution. rounds: rounds made before; None for the first execution, of which only a failure is
         stored. events: events counted in it. Raises _Failed."""
-        status, reason = self._judged(job, ran)
+        status, reason = self._judged(command, ran)
         if rounds is None and status == "ok":
             return
         visit = Visit(
-            id=len(self._outcomes), point=_point(job.command, self._base.abi), round=rounds or 0, cpus=(), samples=1,
+            id=len(self._outcomes), point=_point(command, self._base.abi), round=rounds or 0, cpus=(), samples=1,
             sample_ns=0, seed=0 if rounds is None else rounds // self._rounds_of_block + 1, deadline_ms=0,
         )  # fmt: skip
         failed: Mapping[str, object] = {"k": "fail", "status": status, "reason": reason}
-        records = self._gauges(job, ran, events) if status == "ok" else [failed]
+        records = self._gauges(command, ran, events) if status == "ok" else [failed]
         stream = protocol.reported(visit, self._probe.revision, records, at_ns=ran.at_ns)
         self._journal.append(stream)
         self._outcomes.append(self._reader.of_text(stream))
         if status != "ok":
             before = "before it was timed" if rounds is None else f"in run {rounds + 1}"
-            raise _Failed(f"{job.command.name} failed {before}: {reason}")
+            raise _Failed(f"{command.name} failed {before}: {reason}")
 
-    def _judged(self, job: _Job, ran: Ran) -> tuple[Status, str]:
+    def _judged(self, command: Command, ran: Ran) -> tuple[Status, str]:
         allowed = self._options.allowed
         if ran.error or (ran.status and allowed is not None and ran.exit_code not in allowed):
             return "failed", ran.failure
-        if "verify" in job.hooks and (checked := self._process.run(job.hooks["verify"], "m")).failure:
+        if "verify" in command.hooks and (checked := self._process.run(command.hooks["verify"], "m")).failure:
             return "wrong_answer", f"--verify: {checked.failure}"
         return "ok", ""
 
-    def _gauges(self, job: _Job, ran: Ran, events: Sequence[str]) -> list[Mapping[str, object]]:
+    def _gauges(self, command: Command, ran: Ran, events: Sequence[str]) -> list[Mapping[str, object]]:
         values: dict[str, float] = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns}
         values["peak"] = ran.peak_bytes
         values |= {name: getattr(ran, name) for name, *_ in _VALUES if name not in values}
-        values |= self._first_counts.pop(job.place, {})
+        values |= self._first_counts.pop(command.place, {})
         if self._base.metrics:
             values |= command_metrics.values_of(self._base.counted, events, ran)
             for name, count in zip(events, ran.counts, strict=True):

@@ -32,13 +32,16 @@ _MOST_COMMANDS = 1000
 
 class Command(NamedTuple):
     """A command to time. name: unique, as shown. text: as typed, with parameters replaced. shell: empty if it is
-    started directly."""
+    started directly. place: its index among all commands that the timer starts; hooks: the indices of its hooks
+    (setup, prepare, conclude, cleanup, verify), if they were typed."""
 
     name: str
     text: str
     words: Words
     shell: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
+    place: int = 0
+    hooks: Mapping[str, int] = {}
 
 
 def needs_shell(text: str) -> bool:

@@ -18,7 +18,7 @@ from tollmeter.notices import notify
 from tollmeter.protocol import description
 from tollmeter.targets.local import native_command
 from tollmeter.targets.ways import LOCAL, NATIVE
-from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.abis import known_abis, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workload_build import made
@@ -51,7 +51,7 @@ def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_s
             try:
                 path = ROOT / "build/workloads" / abi / _name(workload)
                 if may_start:
-                    path = made(ROOT, workload, find(ROOT, [abi]).abis[abi])
+                    path = made(ROOT, workload, known_abis(ROOT, [abi])[abi])
                 elif not _is_described(path):
                     raise Failure(f"{path.name} is not built for {abi}, and a dry run starts no command of a suite", 5)
                 executables[_name(workload), abi] = _executable(loaded, path, abi)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
+from tollmeter.extras import install_line
 from tollmeter.model import Visit
 
 
@@ -38,7 +39,13 @@ class Target(Protocol):
 
 
 class Lack(NamedTuple):
-    """The missing requirement of a target, and the Debian packages that provide it."""
+    """The missing requirement of a target or a compiler, and the Debian packages that provide it, or else another
+    remedy."""
 
     reason: str
     packages: tuple[str, ...] = ()
+    otherwise: str = ""
+
+    @property
+    def mend(self) -> str:
+        return install_line(self.packages) if self.packages else self.otherwise

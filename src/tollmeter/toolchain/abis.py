@@ -33,7 +33,7 @@ from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import needs_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
-from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, outside_make
+from tollmeter.toolchain.build import ANY_CPU, find_compiler, outside_make
 from tollmeter.toolchain.elf_machines import elf_machine
 
 _MOST_BYTES = 1 << 16
@@ -43,13 +43,6 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
 _UNASKED = "stands in this folder, and is used only where it is asked for"
-
-
-class AbiFiles(NamedTuple):
-    """ABI files. refused: the sentence for each unreadable file, by the ABI's name."""
-
-    abis: dict[str, Abi]
-    refused: dict[str, str]
 
 
 class Standing(NamedTuple):
@@ -75,8 +68,17 @@ def folders(root: Path) -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
-def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
+def known_abis(root: Path, asked: Collection[str] = ()) -> dict[str, Abi]:
     """Returns all ABIs; from the current folder only the named ones. An unreadable file does not hide the others."""
+    return _read_files(root, asked)[0]
+
+
+def refused_abis(root: Path, asked: Collection[str] = ()) -> dict[str, str]:
+    """Returns the sentence for each unreadable file of `known_abis`, by the ABI's name."""
+    return _read_files(root, asked)[1]
+
+
+def _read_files(root: Path, asked: Collection[str]) -> tuple[dict[str, Abi], dict[str, str]]:
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
@@ -97,7 +99,7 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
             abis[name] = abi
         except Failure as failure:
             refused[name] = failure.sentence
-    return AbiFiles(abis, refused)
+    return abis, refused
 
 
 def read_abi(path: Path) -> Abi:
@@ -160,21 +162,21 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 def survey_abis(root: Path, machine: str) -> list[Standing]:
     """Returns for each ABI whether it builds on this machine, its target, its clock, and the command that installs
     missing packages."""
-    known = find(root)
+    known = known_abis(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
+        standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.values()))
     here = Path("abis").resolve()
     foreign = {path.stem for path in here.glob("*.toml")} if here not in folders(root)[:2] else set()
     standings += [
-        Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known.abis}
+        Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known}
     ]
-    ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in known.refused.items()]
+    ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in refused_abis(root).items()]
     return sorted([*standings, *ill])
 
 
 def _standing_of(abi: Abi, machine: str) -> Standing:
     result = find_compiler(abi)
-    gap, compiler = (result, None) if isinstance(result, Gap) else (None, result)
+    gap, compiler = (result, None) if isinstance(result, Lack) else (None, result)
     lacks, packages = ([gap.reason], [*gap.packages]) if gap else ([], [])
     target = None
     for way in abi.runs:

@@ -23,6 +23,7 @@ from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
+from tollmeter.targets import Lack
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.accepting import accepted
 from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, compiler_command, is_brought
@@ -48,19 +49,6 @@ struct object { virtual uint64_t call() = 0; };
 """
 
 
-class Gap(NamedTuple):
-    """The reason why an ABI cannot be built here, with the Debian packages, or else another remedy."""
-
-    abi: str
-    reason: str
-    packages: tuple[str, ...]
-    otherwise: str = ""
-
-    @property
-    def mend(self) -> str:
-        return install_line(self.packages) if self.packages else self.otherwise
-
-
 class BuildResult(NamedTuple):
     """The result of building an ABI. anew: probes that were linked now. broken: probes that are left out, and why."""
 
@@ -72,15 +60,15 @@ class BuildResult(NamedTuple):
 # ---- compilers --------------------------------------------------------------------------------------------------
 
 
-def find_compiler(abi: Abi) -> str | Gap:
-    """Returns the first of the ABI's compilers that passes the trial; or a gap with the reason and a remedy."""
+def find_compiler(abi: Abi) -> str | Lack:
+    """Returns the first of the ABI's compilers that passes the trial; or why there is none, and a remedy."""
     first = compiler_command(abi.compiler[0])
     known = [compiler_command(compiler) for compiler in abi.compiler if is_brought(compiler)]
     reason, otherwise = f"no {' '.join(first)}", f"install it, or name another compiler in {abi.name}.toml"
     if brought_compilers.is_compiler_named(ZIG, abi.compiler[0]):
         reason, otherwise = f"{ZIG} is not installed", ZIG_EXTRA.mend
     if brought_compilers.can_make_musl(abi.compiler):
-        return Gap(abi.name, brought_compilers.musl_lack() or "", (), MUSL_MEND)
+        return Lack(brought_compilers.musl_lack() or "", (), MUSL_MEND)
     for words in known:
         trouble = _trial(words, abi.flags)
         if trouble is None:
@@ -89,14 +77,14 @@ def find_compiler(abi: Abi) -> str | Gap:
             reason = f"{' '.join(words)}: {trouble}"
     # The complaint of the compiler that the file names first about the flags alone: no package changes that.
     if first in known and (complaint := _complaint([*first, *abi.flags, *_NOTHING], "")):
-        return Gap(abi.name, f"{' '.join(first)}: {complaint}", (), f"mend its flags in {abi.name}.toml")
-    return Gap(abi.name, reason, abi.packages, otherwise)
+        return Lack(f"{' '.join(first)}: {complaint}", (), f"mend its flags in {abi.name}.toml")
+    return Lack(reason, abi.packages, otherwise)
 
 
 def compiler_of(abi: Abi) -> str:
     """Returns the result of find_compiler. Raises Failure (5) without a compiler."""
     compiler = find_compiler(abi)
-    if isinstance(compiler, Gap):
+    if isinstance(compiler, Lack):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     return compiler
 

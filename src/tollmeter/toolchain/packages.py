@@ -14,9 +14,10 @@ from pathlib import Path
 from tollmeter import commands
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import once
+from tollmeter.targets import Lack
 from tollmeter.targets.ways import NATIVE, for_abi, lack
-from tollmeter.toolchain.abis import find, lack_of, needs
-from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.abis import known_abis, lack_of, needs
+from tollmeter.toolchain.build import find_compiler
 from tollmeter.toolchain.ready import ProbesByAbi, in_one_sentence, lacking
 
 _MADE_FOR = {
@@ -39,7 +40,7 @@ def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], mach
 
     Whether a kernel runs an ABI is only known after a compiler is installed; packages that this reveals are installed
     afterwards."""
-    known = find(root, requested).abis
+    known = known_abis(root, requested)
     asked = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
     tried: set[str] = set()
     while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
@@ -52,22 +53,26 @@ def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
     """Returns the compilers of the ABIs; installs missing ones. Raises Failure (5) with the command that would install
     them."""
     compilers = {name: find_compiler(abi) for name, abi in known.items()}
-    gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
-    if _install(root, [package for gap in gaps for package in gap.packages]):
-        compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
-    if gaps := [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]:
-        raise Failure(in_one_sentence(gaps), 5)
+    lacks = _lacks(compilers)
+    if _install(root, [package for missing in lacks.values() for package in missing.packages]):
+        compilers.update({name: find_compiler(known[name]) for name in lacks})
+    if lacks := _lacks(compilers):
+        raise Failure(in_one_sentence(lacks), 5)
     return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, str)}
+
+
+def _lacks(compilers: Mapping[str, str | Lack]) -> dict[str, Lack]:
+    return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, Lack)}
 
 
 def missing_anywhere(root: Path) -> list[str]:
     """Returns the Debian packages that are missing for any ABI with any target, and for another machine."""
-    known = find(root).abis.values()
+    known = known_abis(root).values()
     ways = sorted({way for abi in known for way in abi.runs if way != NATIVE})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = list(pool.map(find_compiler, known))
-    packages = [package for gap in compilers if isinstance(gap, Gap) for package in gap.packages]
-    packages += [package for lacked in map(lack, [*ways, "ssh:any"]) if lacked for package in lacked.packages]
+    lacks = [*(one for one in compilers if isinstance(one, Lack)), *filter(None, map(lack, [*ways, "ssh:any"]))]
+    packages = [package for missing in lacks for package in missing.packages]
     return list(dict.fromkeys(packages))
 
 
@@ -83,7 +88,7 @@ def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], mach
     """Returns the missing packages of an ABI. For an ABI that is ready it does not search packages, since that would
     compile a program each time."""
     compiler = "" if ready else find_compiler(abi)
-    packages = [*compiler.packages] if isinstance(compiler, Gap) else []
+    packages = [*compiler.packages] if isinstance(compiler, Lack) else []
     ways: list[str] = []
     if targets:
         for target in targets:  # those that run the ABI
@@ -94,7 +99,7 @@ def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], mach
         ways = [chosen.read_text(encoding="utf-8").strip()] if chosen.is_file() else []
     else:
         # The best of an ABI's ways, unless another is open already.
-        known = None if isinstance(compiler, Gap) else compiler
+        known = None if isinstance(compiler, Lack) else compiler
         if not any(lack_of(way, abi, machine, known) is None for way in abi.runs):
             ways = [way for way in abi.runs if way != NATIVE][:1]
     return packages + [package for way in ways for package in _missing_at(root, way)]
@@ -107,9 +112,9 @@ def _missing_at(root: Path, way: str) -> list[str]:
         return []
     packages = list(missing.packages) if missing else []
     unmade = [need for need in needs(way) if not (root / "build/emulator" / need).is_file()]
-    makers = [abi for need in unmade if (abi := find(root).abis.get(_MADE_FOR.get(need, "")))]
-    gaps = [gap for gap in map(find_compiler, makers) if isinstance(gap, Gap)]
-    return packages + [package for gap in gaps for package in gap.packages]
+    makers = [abi for need in unmade if (abi := known_abis(root).get(_MADE_FOR.get(need, "")))]
+    lacks = [one for one in map(find_compiler, makers) if isinstance(one, Lack)]
+    return packages + [package for missing in lacks for package in missing.packages]
 
 
 # ---- installing ----------------------------------------------------------------------------------------------------

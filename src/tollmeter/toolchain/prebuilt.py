@@ -21,7 +21,7 @@ from tollmeter.files import tar_of, write_whole, xz_of
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
-from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.accepting import accepted
 from tollmeter.toolchain.build import locked
 from tollmeter.toolchain.ready import ProbesByAbi
@@ -52,7 +52,7 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
 
 def take(root: Path, requested: ProbesByAbi) -> None:
     """Unpacks the requested probes of a release to the paths of a build."""
-    known = find(root).abis if (root / FOLDER).is_dir() else {}
+    known = known_abis(root) if (root / FOLDER).is_dir() else {}
     for abi in (known[name] for name in requested.keys() & known.keys()):
         lacking = set(requested[abi.name]) - proven.up_to_date_probes(root, abi)
         path = root / FOLDER / f"{abi.name}{ENDING}"

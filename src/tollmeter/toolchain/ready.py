@@ -23,14 +23,14 @@ from tollmeter.extras import install_line
 from tollmeter.files import write_whole
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify, once
-from tollmeter.targets import Target
+from tollmeter.targets import Lack, Target
 from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import X32_LOADER, is_loader_for
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
-from tollmeter.toolchain.abis import find, make_beside, open_here
+from tollmeter.toolchain.abis import known_abis, make_beside, open_here, refused_abis
 from tollmeter.toolchain.accepting import check_description
-from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
+from tollmeter.toolchain.build import BuildResult, Task, build_several, find_compiler
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
@@ -42,20 +42,20 @@ ProbesByAbi = Mapping[str, Collection[str]]
 class NoCompiler(Failure):
     """An error: no compiler on this machine compiles for an ABI."""
 
-    def __init__(self, gap: Gap) -> None:
-        super().__init__(in_one_sentence([gap]), 5)
-        self.gap = gap
+    def __init__(self, abi: str, missing: Lack) -> None:
+        super().__init__(in_one_sentence({abi: missing}), 5)
+        self.abi, self.missing = abi, missing
 
 
-def in_one_sentence(gaps: Sequence[Gap]) -> str:
+def in_one_sentence(lacks: Mapping[str, Lack]) -> str:
     """Returns why these ABIs cannot be built, and one line that installs the packages that they lack."""
     reasons: dict[str, list[str]] = {}
-    for gap in gaps:
-        reasons.setdefault(gap.reason, []).append(gap.abi)
+    for abi, missing in lacks.items():
+        reasons.setdefault(missing.reason, []).append(abi)
     causes = [f"{', '.join(abis)}: {reason}" for reason, abis in reasons.items()]
-    packages = dict.fromkeys(package for gap in gaps for package in gap.packages)
+    packages = dict.fromkeys(package for missing in lacks.values() for package in missing.packages)
     mends = [install_line(packages)] if packages else []
-    mends += dict.fromkeys(gap.otherwise for gap in gaps if not gap.packages)
+    mends += dict.fromkeys(missing.otherwise for missing in lacks.values() if not missing.packages)
     return f"{'; '.join(causes)}: {'; '.join(mends)}"
 
 
@@ -64,9 +64,10 @@ def make_ready(
 ) -> dict[str, Failure]:
     """Builds and describes the wanted probes, and returns by name why an ABI is missing. targets: tried before the
     ABI's own ways. unasked: ABIs that were not named, and run on this machine or not at all."""
-    known = find(root, requested.keys() - set(unasked))
-    gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
-    abis = {name: known.abis[name] for name in requested if name in known.abis and name not in gaps}
+    named = requested.keys() - set(unasked)
+    known, refused = known_abis(root, named), refused_abis(root, named)
+    gaps = {name: Failure(refused[name]) for name in requested if name in refused}
+    abis = {name: known[name] for name in requested if name in known and name not in gaps}
     # What only this CPU could run, and lacks a feature for, is not compiled.
     only_here = [abi for abi in abis.values() if not targets and (abi.name in unasked or abi.runs == (NATIVE,))]
     lacks = {abi.name: sentence for abi in only_here if (sentence := cpu_lack(abi))}
@@ -75,8 +76,8 @@ def make_ready(
     compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, requested[abi.name])])
     tasks = []
     for name, compiler in compilers.items():
-        if isinstance(compiler, Gap):
-            gaps[name] = NoCompiler(compiler)
+        if isinstance(compiler, Lack):
+            gaps[name] = NoCompiler(name, compiler)
         else:
             tasks.append(Task(abis[name], compiler, requested[name]))
     if any(is_loader_for(task.abi) for task in tasks):
@@ -93,10 +94,10 @@ def make_ready(
 
 def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
     """Returns why an ABI is not available without a build, by its name."""
-    known = find(root, requested.keys())
-    gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
+    known, refused = known_abis(root, requested.keys()), refused_abis(root, requested.keys())
+    gaps = {name: Failure(refused[name]) for name in requested if name in refused}
     for name, probes in requested.items():
-        if name not in gaps and (name not in known.abis or lacking(root, known.abis[name], probes)):
+        if name not in gaps and (name not in known or lacking(root, known[name], probes)):
             gaps[name] = Failure(f"{name}: not all of its probes are built, and a dry run builds nothing", 5)
     return gaps
 
@@ -109,27 +110,27 @@ def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
 # ---- building -------------------------------------------------------------------------------------------------------
 
 
-def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
+def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Lack]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
-        if isinstance(compilers[abi.name], Gap) and brought_compilers.can_install_zig(abi.compiler):
+        if isinstance(compilers[abi.name], Lack) and brought_compilers.can_install_zig(abi.compiler):
             size = "100 MB to fetch, 400 MB here, a C library to compile"
             notify(f"installing {brought_compilers.ZIG} for {abi.name} once: {size}")
             with once():
                 brought_compilers.install_zig(root)
             compilers[abi.name] = find_compiler(abi)
-        if isinstance(compilers[abi.name], Gap) and brought_compilers.can_make_musl(abi.compiler):
+        if isinstance(compilers[abi.name], Lack) and brought_compilers.can_make_musl(abi.compiler):
             notify(f"compiling musl for {abi.name} once: 1 MB to fetch")
             brought_compilers.bring_musl(root)
             make_beside(root, brought_compilers.MUSL_SPECS)
             compilers[abi.name] = find_compiler(abi)
-    return compilers if shutil.which("make") else {name: _without_make(name, one) for name, one in compilers.items()}
+    return compilers if shutil.which("make") else {name: _without_make(one) for name, one in compilers.items()}
 
 
-def _without_make(name: str, compiler: str | Gap) -> Gap:
-    gap = compiler if isinstance(compiler, Gap) else Gap(name, "no make", ())
-    return gap._replace(packages=(*gap.packages, "make"))
+def _without_make(compiler: str | Lack) -> Lack:
+    missing = compiler if isinstance(compiler, Lack) else Lack("no make")
+    return missing._replace(packages=(*missing.packages, "make"))
 
 
 @once()
@@ -163,17 +164,17 @@ def known_gap(root: Path, name: str) -> NoCompiler | None:
     try:
         if kept.stat().st_mtime < (_DPKG.stat().st_mtime if _DPKG.exists() else 0):
             return None
-        return NoCompiler(msgspec.json.decode(kept.read_bytes(), type=Gap))
+        return NoCompiler(name, msgspec.json.decode(kept.read_bytes(), type=Lack))
     except (OSError, ValueError):
         return None
 
 
-def _remember(root: Path, compilers: Mapping[str, str | Gap]) -> None:
+def _remember(root: Path, compilers: Mapping[str, str | Lack]) -> None:
     """Stores why ABIs have no compiler. A reason that cannot be stored is determined again."""
     for name, compiler in compilers.items():
         kept = root / "build" / f"{name}.gap"
         with contextlib.suppress(OSError):
-            if isinstance(compiler, Gap):
+            if isinstance(compiler, Lack):
                 kept.parent.mkdir(exist_ok=True)
                 write_whole(kept, msgspec.json.encode(compiler))
             else:
@@ -222,7 +223,6 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         missing = lack(name)
         if missing is None:
             return name, open_here(root, name)
-        mend = f": {install_line(missing.packages)}" if missing.packages else ""
-        complaints.append(f"{missing.reason}{mend}")
+        complaints.append(f"{missing.reason}: {missing.mend}" if missing.mend else missing.reason)
     own = f"{cpu_lack(abi) or 'this kernel does not run it'}, and its file names no emulator"
     raise Failure("; ".join(complaints) or own, 5)
