@@ -14,7 +14,7 @@ import pytest
 
 from support import runtime_objects, target_stands
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain import abis, accepting, build
+from tollmeter.toolchain import abis, accepting, build, proven
 from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).parents[2]
@@ -49,10 +49,17 @@ def abi_of(name: str, **claims: str) -> Abi:
 
 
 def proved(tree: Path, abi: Abi) -> None:
+    accepting.prove_floats(made(tree, abi, PROBE), abi)
+
+
+def made(tree: Path, abi: Abi, probe: str) -> Path:
+    """Builds a probe by its content and not by times of files, which a new checkout of the same sources changes."""
     runtime_objects.lend(tree, abi.name)
-    build.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
+    sources, name = proven.begin(tree, abi, [probe]), f"build/{abi.name}/{probe}"
+    build.make(tree, abi, str(abi.compiler[0]), [*proven.options_of(sources), name])
+    proven.finish(tree, abi, sources, [probe], {})
     runtime_objects.keep(tree, abi.name)
-    accepting.prove_floats(tree / f"build/{abi.name}/{PROBE}", abi)
+    return tree / name
 
 
 def replaced(path: Path, old: str, new: str) -> None:
@@ -116,28 +123,23 @@ def test_a_probe_without_a_body_to_be_read_is_refused(sources: Path) -> None:
 def test_a_build_leaves_out_what_is_not_what_its_abi_file_claims(
     sources: Path, own_abi: Abi, own_compiler: str
 ) -> None:
-    made = build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
-    assert re.search(COMPUTES.format(r"\S+"), made.broken[PROBE])
+    found = build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
+    assert re.search(COMPUTES.format(r"\S+"), found.broken[PROBE])
     assert not (sources / f"build/{own_abi.name}/{PROBE}.describe").exists()
 
 
 def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> None:
     shutil.copy2(ROOT / "probes/float/call.cc", sources / "probes/float")
     abi = abi_of("arm-fpa")
-    made = f"build/{abi.name}/float.call"
-    runtime_objects.lend(sources, abi.name)
-    build.make(sources, abi, str(abi.compiler[0]), [made])
-    accepting.prove_floats(sources / made, abi)
+    accepting.prove_floats(made(sources, abi, "float.call"), abi)
 
 
 def test_the_library_is_the_same_code_under_every_float_abi_of_arm(whole: Path) -> None:
     """Debian's for the hard ABI is Thumb-2 code, 1.13 times as short: a ratio that is no ABI's."""
     if not list(Path("/usr/lib/gcc-cross/arm-linux-gnueabi").glob("*/libgcc.a")):
         pytest.skip("no libgcc of the soft ABI here")
-    for name in ("arm-softfp", "arm-hard"):
-        proved(whole, abi_of(name))
-    made = [whole / f"build/{name}/{PROBE}" for name in ("arm-softfp", "arm-hard")]
+    paths = [made(whole, abi_of(name), PROBE) for name in ("arm-softfp", "arm-hard")]
     for routine in ("__aeabi_dadd", "__aeabi_dmul", "__aeabi_fadd", "__aeabi_fmul"):
-        softfp, hard = ([one.code for one in instructions(path, routine)] for path in made)
+        softfp, hard = ([one.code for one in instructions(path, routine)] for path in paths)
         assert softfp == hard and len(hard) > 20
         assert {len(code) for code in hard} == {4}
