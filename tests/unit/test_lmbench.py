@@ -156,7 +156,7 @@ def test_the_suite_has_a_row_for_each_column() -> None:
 def columns(rows: list[Row], title: str) -> tuple[float | None, ...]:
     told = index(*rows)
     section = next(section for section in SECTIONS if title in section.head)
-    return tuple(column.number(told) for column in section.columns)
+    return tuple(column.value(told) for column in section.columns)
 
 
 def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> None:
@@ -324,7 +324,7 @@ def test_a_run_written_as_a_result_file_is_read_back(tmp_path: Path) -> None:
     told = full()
     read = read_result(result_file(tmp_path, result_text(told)))
     for section, numbers in zip(SECTIONS, read.numbers, strict=True):
-        assert numbers == pytest.approx([column.number(told) for column in section.columns], rel=1e-3), section.head
+        assert numbers == pytest.approx([column.value(told) for column in section.columns], rel=1e-3), section.head
 
 
 def test_without_memory_a_result_file_does_not_pass_a_cache_off_as_memory(tmp_path: Path) -> None:

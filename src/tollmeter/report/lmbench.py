@@ -15,7 +15,6 @@ from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
-    Mean,
     Number,
     RowMedian,
     SummaryColumn,
@@ -98,6 +97,10 @@ _RESULTS: tuple[tuple[_Result, ...], ...] = (
 """Lines of a result file by section and column of the summary; two lines of one column stand for their mean."""
 
 
+def _lines_of(result: _Result) -> tuple[ResultLine, ...]:
+    return (result,) if isinstance(result, ResultLine) else result
+
+
 # ---- written --------------------------------------------------------------------------------------------------------
 
 _Values = dict[ResultLine, tuple[float, float]]
@@ -125,12 +128,7 @@ def _values(index: Index) -> _Values:
     values: _Values = {}
     for section, results in zip(SECTIONS, _RESULTS, strict=True):
         for column, result in zip(section.columns, results, strict=True):
-            if isinstance(result, ResultLine):
-                pairs = [(column.number, result)]
-            else:
-                assert isinstance(column.number, Mean)
-                pairs = list(zip((column.number.first, column.number.second), result, strict=True))
-            for number, line in pairs:
+            for number, line in zip(column.numbers, _lines_of(result), strict=True):
                 if value := number(index):
                     unit = 1 << 20 if line.least_mb > 4 else 1e6  # lat_mem_rd counts in MiB, all else in megabytes
                     values[line] = (1e6 / value if line.per_second else value, _size_bytes(index, number) / unit)
@@ -180,8 +178,7 @@ def read_result(path: Path) -> SummaryLine:
 
 
 def _column_number(text: str, result: _Result) -> float | None:
-    lines = (result,) if isinstance(result, ResultLine) else result
-    values = [value for line in lines if (value := _number(text, line))]
+    values = [value for line in _lines_of(result) if (value := _number(text, line))]
     return mean(values) if values else None
 
 
@@ -232,7 +229,7 @@ def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
     """Returns a run, and below it in each table the result files of lmbench. A machine without a number of its own has
     no line, and a table without a machine is left out."""
     machine = index.machine
-    own = tuple(tuple(column.number(index) for column in section.columns) for section in SECTIONS)
+    own = tuple(tuple(column.value(index) for column in section.columns) for section in SECTIONS)
     lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, own), *others)
     text = ""
     for place, section in enumerate(SECTIONS):

@@ -22,14 +22,19 @@ _STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
 
 
 class SummaryColumn(NamedTuple):
-    """A column of the summary. whole: without a fraction. blanks: before it. always: every run has it, so that it alone
-    does not make a section."""
+    """A column of the summary, the mean of its numbers. whole: without a fraction. blanks: before it. always: every run
+    has it, so that it alone does not make a section."""
 
     width: int
-    number: Number
+    numbers: tuple[Number, ...]
     whole: bool = False
     blanks: int = 1
     always: bool = False
+
+    def value(self, index: Index) -> float | None:
+        """Returns the mean of the numbers that exist."""
+        values = [value for number in self.numbers if (value := number(index))]
+        return mean(values) if values else None
 
 
 class SummarySection(NamedTuple):
@@ -53,17 +58,28 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowMedian:
-    """The median of a row. largest: whether it is of the largest measured buffer; none if a cache may hold that
-    buffer."""
+    """The median of a row. largest: whether it is of the largest measured buffer; none if a cache may hold that buffer.
+    less: a row that is subtracted in the first state that both have, since rows of contended and uncontended cores are
+    not comparable; none if either is missing, or if the difference is within their noise."""
 
     unit: float
     probe: str
     metric: str
     parameters: dict[str, Value]
     largest: bool = False
+    less: RowMedian | None = None
 
     def __call__(self, index: Index, state: StateName | None = None) -> float | None:
-        """Returns the median. state: of the row; by default its headline."""
+        """Returns the number. state: of the rows; by default their headline."""
+        if self.less is None:
+            return self._median(index, state)
+        for each in (state,) if state else _STATES:
+            number, other = self._median(index, each), self.less(index, each)
+            if number and other:
+                return number - other if number > other else None
+        return None
+
+    def _median(self, index: Index, state: StateName | None) -> float | None:
         row = self.row(index)
         medians = [each.median for each in row.states if each.state == state] if row and state else []
         median = row.median if row and not state else next(iter(medians), None)
@@ -84,43 +100,14 @@ class RowMedian:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Mean:
-    """The mean of two numbers, or the one that exists."""
+def latency(name: str) -> Number:
+    """Returns the latency in ns of a random load from a level, which waits for the previous load."""
 
-    first: Number
-    second: Number
-
-    def __call__(self, index: Index) -> float | None:
-        values = [value for number in (self.first, self.second) if (value := number(index))]
-        return mean(values) if values else None
-
-
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """The difference of two rows in the first state that both have, since rows of contended and uncontended cores are
-    not comparable. None if either is missing, or if the difference is within their noise."""
-
-    number: RowMedian | Difference
-    other: RowMedian | Difference
-
-    def __call__(self, index: Index, state: StateName | None = None) -> float | None:
-        for each in (state,) if state else _STATES:
-            number, other = self.number(index, each), self.other(index, each)
-            if number and other:
-                return number - other if number > other else None
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class Latency:
-    """The latency in ns of a random load from a level, which waits for the previous load."""
-
-    name: str
-
-    def __call__(self, index: Index) -> float | None:
-        level = resolved_level(index, self.name)
+    def of_level(index: Index) -> float | None:
+        level = resolved_level(index, name)
         return level.latency_ns if level else None
+
+    return of_level
 
 
 def resolved_level(index: Index, name: str) -> Level | None:
@@ -151,8 +138,8 @@ def _inferred(kind: InferenceKind) -> Number:
     )
 
 
-def us(probe: str, metric: str, **parameters: Value) -> RowMedian:
-    return RowMedian(1e3, probe, metric, parameters)
+def us(probe: str, metric: str, *, less: RowMedian | None = None, **parameters: Value) -> RowMedian:
+    return RowMedian(1e3, probe, metric, parameters, less=less)
 
 
 def mb_of_largest(probe: str, metric: str, **parameters: Value) -> Number:
@@ -195,17 +182,19 @@ def library(channel: str) -> Number:
 # ---- the sections -------------------------------------------------------------------------------------------------
 
 
-def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
-    """Returns a section. The last columns of the head's rule are as wide as their dashes."""
-    widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(numbers) :]
-    columns = (number if isinstance(number, SummaryColumn) else SummaryColumn(width, number)
-               for width, number in zip(widths, numbers, strict=True))  # fmt: skip
+def _section(head: str, *several: Number | SummaryColumn) -> SummarySection:
+    """Returns a section. The last columns of the head's rule are as wide as their dashes. several: numbers, or columns
+    with other properties than usual."""
+    widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(several) :]
+    columns = (each if isinstance(each, SummaryColumn) else SummaryColumn(width, (each,))
+               for width, each in zip(widths, several, strict=True))  # fmt: skip
     return SummarySection(head, tuple(columns))
 
 
-_CATCH = Difference(*(us("kernel.signal_self", "round_trip", step=step) for step in ("deliver", "send_nothing")))
+_SENT = us("kernel.signal_self", "round_trip", step="send_nothing")
+_CATCH = us("kernel.signal_self", "round_trip", step="deliver", less=_SENT)
 """Cost of lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
-_MHZ = SummaryColumn(4, mhz, whole=True, always=True)
+_MHZ = SummaryColumn(4, (mhz,), whole=True, always=True)
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
 _REALS = ("add", "multiply", "divide")
 
@@ -220,10 +209,10 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
         _MHZ,
-        SummaryColumn(5, _inferred("translations"), whole=True),
-        SummaryColumn(5, _inferred("line"), whole=True),
+        SummaryColumn(5, (_inferred("translations"),), whole=True),
+        SummaryColumn(5, (_inferred("line"),), whole=True),
         parallel,
-        SummaryColumn(4, copies, whole=True, always=True),
+        SummaryColumn(4, (copies,), whole=True, always=True),
     ),
     _section(
         """\
@@ -236,7 +225,7 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
 """,  # noqa: W291  the blanks are lmbench's
         _MHZ,
         us("kernel.enter_syscall", "round_trip", call="getppid"),
-        Mean(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
+        SummaryColumn(4, tuple(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
         *map(path_call, ("stat", "open_close")),
         select("tcp"),
         us("kernel.signal_self", "round_trip", step="install"),
@@ -266,7 +255,7 @@ Host                 OS int64  int64  int64  int64  int64
                          bit    add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-        SummaryColumn(5, operations("int64", "bit")[0], blanks=2),
+        SummaryColumn(5, operations("int64", "bit"), blanks=2),
         *operations("int64", *_INTEGERS[1:]),
     ),
     _section(
@@ -350,7 +339,7 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
             for act in ("create", "delete")
         ),
         us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-        Difference(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
+        us("kernel.fault_segv", "round_trip", trap="protected_store", less=_CATCH),
         us("kernel.page_fault", "fault", kind="lmbench"),
         select("plain_file"),
     ),
@@ -383,11 +372,11 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
         _MHZ._replace(blanks=2),
-        SummaryColumn(6, Latency("L1d")),
-        SummaryColumn(6, Latency("L2")),
+        SummaryColumn(6, (latency("L1d"),)),
+        SummaryColumn(6, (latency("L2"),)),
         # the default walk of lat_mem_rd
-        SummaryColumn(6, RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)),
-        SummaryColumn(11, Latency("memory")),
+        SummaryColumn(6, (RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True),)),
+        SummaryColumn(11, (latency("memory"),)),
     ),
     _section(
         """\
