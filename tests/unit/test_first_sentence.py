@@ -17,10 +17,12 @@ from support.builders import metric, probe, row
 from support.example_runs import empty, with_index, with_rows
 from tollmeter.library.places import suites
 from tollmeter.model import Probe, Results, Row, RowOf, Suite
+from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
 from tollmeter.report.numbers import MINUS
-from tollmeter.report.programs import program_tables, ways_out
-from tollmeter.report.studies import answers_of, claims_table
+from tollmeter.report.programs import program_tables, ways_table
+from tollmeter.report.studies import claim_blocks
+from tollmeter.studies.choices import ranked_options
 from tollmeter.studies.study import study
 
 RUNS = 100
@@ -82,7 +84,7 @@ def test_the_first_sentence_agrees_with_the_tables_in_a_hundred_runs(name: str) 
     for _ in range(RUNS):
         results = resampled(suite, probes, random)
         said = headline(results)
-        verdicts = claims_table(answers_of(results, suite).answers).rows
+        verdicts = next(block for block in claim_blocks(results, suite) if isinstance(block, Table)).rows
         counts = Counter(re.sub(r", [\d.,]+ times as large", "", str(line.cells[3])) for line in verdicts)
         for verdict, words in WORDS.items():
             told = re.search(rf"(\d+) ({words}|{words.replace('have', 'has').replace('do ', 'does ')}|{verdict})", said)
@@ -98,7 +100,8 @@ def check_ways(said: str, results: Results, suite: Suite) -> dict[str, int]:
     best = re.search(r"Best here: (.*?), ([\d.,]+) × the throughput", said)
     if not best or not suite.option:
         return {}
-    gains = {str(line.cells[0]): str(line.cells[2]) for line in ways_out(results, suite)[0].table.rows}
+    ranking = next(iter(ranked_options(results, suite).values()))
+    gains = {str(line.cells[0]): str(line.cells[2]) for line in ways_table(ranking).rows}
     assert not gains[best[1]].startswith("~")
     ends = [float(end.replace(",", "")) for end in gains[best[1]].split(" ×")[0].split(" to ")]
     assert ends[0] * 0.95 <= float(best[2].replace(",", "")) <= ends[-1] * 1.05

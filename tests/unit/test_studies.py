@@ -16,6 +16,7 @@ from support.builders import metric, probe, row
 from support.example_runs import empty, healthy, of_probes, with_index
 from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
+from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, index_fingerprint, load_index, save_index
@@ -227,11 +228,7 @@ def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_tha
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     gap = [claim(1.0, row=RowOf(probe="not.here"), missing="No board is here.", what=f"figure {n}") for n in range(4)]
     made = results([entry("new", 100.0)], *gap)
-    found = words.answers_of(made, suite_of(gap))
-    assert found.sentences == ("4 figures: No board is here.",)
-    assert all(one.above and not one.remark for one in found.answers)
-    assert words.study_remarks(found.answers) == []
-    assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
+    assert told_of(made, gap) == (["4 figures: No board is here."], ["above"] * 4, [])
     told = with_index(made, study=study(made))
     assert headline(told).endswith("Of 4 published figures: 4 cannot be judged here.")
 
@@ -254,38 +251,39 @@ def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: 
 
 def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
-    found = words.answers_of(results(hosted(2.0), *claims), suite_of(claims))
-    (common,) = found.sentences
+    (common,), marks, remarks = told_of(results(hosted(2.0), *claims), claims)
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
-    assert words.study_remarks(found.answers) == [
-        (f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)
-    ]
-    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == ["(1)", "(2)", "(3)"]
+    assert remarks == [f"({n + 1}) As said above. Of another core {n}." for n in range(3)]
+    assert marks == ["(1)", "(2)", "(3)"]
 
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:
     gaps = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(2)]
-    found = words.answers_of(results([entry("new", 100.0)], *gaps), suite_of(gaps))
-    assert words.study_remarks(found.answers) == [("(1)", "No board is here.")]
-    assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
+    told = told_of(results([entry("new", 100.0)], *gaps), gaps)
+    assert told == ([], ["(1)", "(1)"], ["(1) No board is here."])
 
 
 def test_a_figure_without_a_published_number_says_why_it_is_inconclusive() -> None:
     picture = [claim(None)]
-    found = words.answers_of(results([entry("new", 100.0)], *picture), suite_of(picture))
-    assert found.sentences == (f"1 figure: {NO_NUMBER}",)
+    assert told_of(results([entry("new", 100.0)], *picture), picture)[0] == [f"1 figure: {NO_NUMBER}"]
 
 
 def suite_of(published: list[Published]) -> Suite:
     return Suite(name="old-paper", question="?", select=(Select(probe="*"),), published=tuple(published))
 
 
+def told_of(made: Results, published: list[Published]) -> tuple[list[str], list[str], list[str]]:
+    """Returns the sentences above the table of claims, the last cell of each of its lines, and the remarks below."""
+    blocks = words.claim_blocks(made, suite_of(published))
+    (place,) = (place for place, block in enumerate(blocks) if isinstance(block, Table))
+    marks = [str(line.cells[-1]) for block in blocks if isinstance(block, Table) for line in block.rows]
+    return list(map(str, blocks[:place])), marks, list(map(str, blocks[place + 1 :]))
+
+
 def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
     claims = [claim(9.0, missing="No probe yet."), claim(8.0, missing="Nor this."), claim(7.0, missing="No probe yet.")]
     of = results([], claims[0])
-    assert of.suite
-    answers = words.answers_of(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
-    led_to = {line.cells[-1] for line in words.claims_table(answers).rows}
-    assert [number for number, _ in words.study_remarks(answers)] == sorted(led_to - {""})
-    shared = tuple(msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c"))
-    assert words.study_remarks(words.answers_of(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []
+    _, marks, remarks = told_of(of, claims)
+    assert [remark.partition(" ")[0] for remark in remarks] == sorted({*marks} - {""})
+    shared = [msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c")]
+    assert told_of(of, shared)[2] == []

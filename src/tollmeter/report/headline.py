@@ -13,10 +13,11 @@ from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.bills import bill_sentence
 from tollmeter.report.numbers import count, in_a_sentence, of_row, ratio_in_words
-from tollmeter.report.programs import ways_out
+from tollmeter.report.programs import best_way
 from tollmeter.report.run_verdict import limit, no_answer
 from tollmeter.report.studies import tally_in_words
 from tollmeter.report.tables import with_sizes
+from tollmeter.studies.choices import ranked_options
 
 FEW_PROBES = 3
 
@@ -29,8 +30,9 @@ def headline(results: Results) -> str:
 def _answer(results: Results) -> str:
     """Returns the answer: a study's advice and the number of its claims that hold; the difference of one interleaved
     pair; else the ends of the hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
-    study, advice = results.index.study, ways_out(results, results.suite)[:1] if results.suite is not None else []
-    own = (study.worth, *(way.best for way in advice), tally_in_words(study.tally)) if study is not None else ()
+    study, rankings = results.index.study, ranked_options(results, results.suite) if results.suite is not None else {}
+    advice = [best_way(ranking)[0] for ranking in list(rankings.values())[:1]]
+    own = (study.worth, *advice, tally_in_words(study.tally)) if study is not None else ()
     if any(own):
         return " ".join(filter(None, own))
     if of_one_ratio(results):
@@ -38,7 +40,7 @@ def _answer(results: Results) -> str:
     if bills := bill_sentence(results.index.rows, results.probes):
         return bills
     if advice:
-        return advice[0].best
+        return advice[0]
     known = tables.answer(results)
     parts = (tables.upper("; ".join(known.values())), "; ".join(of_few_probes(results, known)))
     return " ".join(f"{part}." for part in parts if part)

@@ -40,8 +40,8 @@ from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
 from tollmeter.report.probe_sections import chart_of, command, dossiers, explain_words, families, provenance
 from tollmeter.report.shown import own_groups
-from tollmeter.report.studies import REDRAWN, listings, not_redrawn
-from tollmeter.report.study_view import claim_blocks, program_blocks
+from tollmeter.report.studies import REDRAWN, claim_blocks, listings, not_redrawn
+from tollmeter.report.study_view import program_blocks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder, mitigations_table
 from tollmeter.report.worker_scaling import scaling_tables

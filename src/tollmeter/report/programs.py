@@ -5,7 +5,6 @@ ABIs, profiles side by side, and the ways to avoid a cost."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tollmeter.model import PRECISION, Relative, Results, Suite, assignments
 from tollmeter.numbers.meanings import HERE
@@ -13,7 +12,7 @@ from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, he
 from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.studies.attribution import AttributedPart, Attribution
-from tollmeter.studies.choices import AbiPair, Even, Place, Ranking, break_evens, pairs, ranked_options
+from tollmeter.studies.choices import AbiPair, Even, Ranking, break_evens, pairs, ranked_options
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
 
@@ -200,17 +199,6 @@ def why_not(attributions: Sequence[Attribution]) -> list[str]:
 # ---- ways out -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ways:
-    """Alternatives to one ABI, best first. best: its name, gain and cost; sentence: also names alternatives that are as
-    good."""
-
-    place: str
-    table: Table
-    best: str
-    sentence: str
-
-
 def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     """Returns all blocks of the answer, by target, in reading order."""
     blocks: list[Block] = []
@@ -219,8 +207,9 @@ def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     without = [profile for profile in results.index.profiles if profile.reason]
     reasons = dict.fromkeys(f"No profile for {profile.abi}, {profile.target}: {profile.reason}" for profile in without)
     blocks += reasons
-    for ways in ways_out(results, suite):
-        blocks += [heading(f"What to do next, {ways.place}"), ways.table, ways.sentence]
+    for place, ranking in ranked_options(results, suite).items():
+        title = f"What to do next, {', '.join(place)}"
+        blocks += [heading(title), ways_table(ranking), " ".join(best_way(ranking)).rstrip()]
     for even in break_evens(results, suite):
         thing = even.asked.thing
         title = f"{thing[:1].upper()}{thing[1:]} a packet, {', '.join(even.place)}"
@@ -241,26 +230,26 @@ def published(suite: Suite, pair: AbiPair) -> list[Table]:
     return [Table(columns, rows)]
 
 
-def ways_out(results: Results, suite: Suite) -> list[Ways]:
-    return [_ways(place, rows) for place, rows in ranked_options(results, suite).items()]
-
-
-def _ways(place: Place, rows: Ranking) -> Ways:
-    """Returns the alternatives; two within 3 % are equal."""
-    lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in rows]
+def ways_table(ranking: Ranking) -> Table:
+    """Returns the alternatives to one ABI, best first."""
+    lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in ranking]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
-    known = [each for each in rows if each[2].is_known]
-    option, row, gained = known[0] if known else rows[0]
+    return Table(columns, lines)
+
+
+def best_way(ranking: Ranking) -> tuple[str, str]:
+    """Returns the best alternative with its gain and its cost, or that none is known to be better; then those that are
+    as good within 3 %, empty for none."""
+    known = [each for each in ranking if each[2].is_known]
     if known and all(each[2].ratio.high < 1 + PRECISION for each in known):
-        best = sentence = "None of these gains 3 % here: leave it as it is."
-    elif not known or gained.ratio.low < 1 + PRECISION:
-        best = sentence = "Which of these is best here is not known yet: no interval shows a gain of 3 %."
-    else:
-        what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
-        best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
-        alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + PRECISION]
-        sentence = f"{best} As good within 3 %: {'; '.join(alike)}." if alike else best
-    return Ways(", ".join(place), Table(columns, lines), best, sentence)
+        return "None of these gains 3 % here: leave it as it is.", ""
+    if not known or known[0][2].ratio.low < 1 + PRECISION:
+        return "Which of these is best here is not known yet: no interval shows a gain of 3 %.", ""
+    option, row, gained = known[0]
+    what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
+    alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + PRECISION]
+    best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
+    return best, f"As good within 3 %: {'; '.join(alike)}." if alike else ""
 
 
 def _gain(gained: RatioOfRows) -> str:

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
 
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
@@ -22,33 +21,6 @@ REDRAWN = "published-"
 """Prefix of the names of charts of published values."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a claim. of: its result. reasons: reasons that are not printed above all lines. above: whether one
-    of its reasons is printed there."""
-
-    of: Answered
-    reasons: tuple[str, ...]
-    above: bool
-
-    @property
-    def claim(self) -> Claim:
-        return self.of.claim
-
-    @property
-    def remark(self) -> str:
-        own = " ".join(filter(None, (*self.reasons, self.of.note)))
-        return f"As said {ABOVE}. {own}" if own and self.above else own
-
-
-@dataclass(frozen=True)
-class StudyAnswers:
-    """A study's answers. sentences: reasons common to many answers, which are then omitted from them."""
-
-    answers: tuple[Answer, ...]
-    sentences: tuple[str, ...]
-
-
 def tally_in_words(counts: Tally) -> str:
     """Returns counts of published figures by verdict; empty if the study printed none that could be judged."""
     several = (
@@ -63,44 +35,52 @@ def tally_in_words(counts: Tally) -> str:
     return f"Of {count(total, 'published figure')}: {counted}." if total else ""
 
 
-def answers_of(results: Results, suite: Suite) -> StudyAnswers:
-    """Returns one answer for each published figure, in the study's order. A reason that three or more share is printed
-    above."""
+def claim_blocks(results: Results, suite: Suite) -> list[Block]:
+    """Returns the published figures with the measured ones, in the study's order, and the remarks on them. A reason
+    that three or more share is printed above the table, and omitted from their remarks."""
     judged = answered(results, suite)
     counts = Counter(reason for answer in judged for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
-    answers = []
-    for answer in judged:
-        own = tuple(reason for reason in answer.reasons if reason not in shared)
-        answers.append(Answer(answer, own, above=len(own) < len(answer.reasons)))
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)
     sentences = [f"{count} figures: {reason}" for reason, count in shared.items()]
     sentences += [f"{count(unheld, 'figure')}: {NO_NUMBER}"] if unheld else []
-    return StudyAnswers(tuple(answers), tuple(sentences))
+    remarks = dict.fromkeys(remark for answer in judged if (remark := _remark(answer, shared)))
+    numbers = {remark: f"({number})" for number, remark in enumerate(remarks, start=1)}
+    claims = [_claims_table(judged, shared, numbers)] if judged else []
+    return [*sentences, *claims, *(f"{number} {remark}" for remark, number in numbers.items())]
 
 
-def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
-    """Returns the study's figures that no chart of this run represents, and why. drawn: names of charts."""
-    lost = [figure for figure in suite.figure if not any(name.startswith(f"{REDRAWN}{figure.name}") for name in drawn)]
-    return [f"Not drawn anew: {figure.what}. {why_none(results, figure)}" for figure in lost]
+def _remark(answer: Answered, shared: Container[str]) -> str:
+    """Returns the reasons that are not printed above the table, and the note."""
+    own = " ".join(filter(None, (*(reason for reason in answer.reasons if reason not in shared), answer.note)))
+    return f"As said {ABOVE}. {own}" if own and _is_above(answer, shared) else own
 
 
-def claims_table(answers: Sequence[Answer]) -> Table:
-    """Returns the published values with the measured ones, and whether each claim holds; a number in brackets refers to
-    `study_remarks`."""
-    numbers = {remark: number for number, remark in study_remarks(answers)}
+def _is_above(answer: Answered, shared: Container[str]) -> bool:
+    return any(reason in shared for reason in answer.reasons)
+
+
+def _claims_table(judged: Sequence[Answered], shared: Container[str], numbers: Mapping[str, str]) -> Table:
+    """Returns the published values with the measured ones, and whether each claim holds. numbers: of the remarks."""
     rows = [
         Line((
-            answer.claim.what, answer.claim.figure, _here(answer.of.found), verdict_in_words(answer.claim),
-            answer.claim.holds_at or DASH, numbers.get(answer.remark) or answer.above * ABOVE,
+            answer.claim.what, answer.claim.figure, _here(answer.found), verdict_in_words(answer.claim),
+            answer.claim.holds_at or DASH,
+            numbers.get(_remark(answer, shared)) or _is_above(answer, shared) * ABOVE,
         ))
-        for answer in answers
+        for answer in judged
     ]  # fmt: skip
     columns = [
         Column("What"), Column("published"), Column("here", right=True), Column("verdict"),
         Column("holds at", spare=1), Column(""),
     ]  # fmt: skip
     return Table(columns, rows)
+
+
+def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
+    """Returns the study's figures that no chart of this run represents, and why. drawn: names of charts."""
+    lost = [figure for figure in suite.figure if not any(name.startswith(f"{REDRAWN}{figure.name}") for name in drawn)]
+    return [f"Not drawn anew: {figure.what}. {why_none(results, figure)}" for figure in lost]
 
 
 def word_of(claim: Claim) -> str:
@@ -134,12 +114,6 @@ def verdict_in_words(claim: Claim) -> str:
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
     judged = "cannot be judged here" if claim.verdict == "cannot tell" else judged
     return judged if claim.counted else f"{judged}, not counted"
-
-
-def study_remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    """Returns each remark once, for all answers that refer to it."""
-    texts = dict.fromkeys(answer.remark for answer in answers if answer.remark)
-    return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
 
 
 def _here(measured: Measured) -> Figure | str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tollmeter.model import Results, Suite
 from tollmeter.report import programs
 from tollmeter.report.blocks import Block, heading
-from tollmeter.report.studies import answers_of, claims_table, listings, study_remarks
+from tollmeter.report.studies import claim_blocks, listings
 from tollmeter.studies.attribution import Attribution, largest
 
 
@@ -22,14 +22,6 @@ def study_blocks(results: Results, suite: Suite) -> list[Block]:
         *program_blocks(results),
         *programs.answer_blocks(results, suite),
     ]
-
-
-def claim_blocks(results: Results, suite: Suite) -> list[Block]:
-    """Returns the published figures with the measured ones, and the remarks on them."""
-    answered = answers_of(results, suite)
-    claims = [claims_table(answered.answers)] if answered.answers else []
-    remarks = (f"{number} {remark}" for number, remark in study_remarks(answered.answers))
-    return [*answered.sentences, *claims, *remarks]
 
 
 def program_blocks(results: Results) -> list[Block]:
