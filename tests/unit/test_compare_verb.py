@@ -11,6 +11,7 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -224,7 +225,8 @@ def test_what_is_printed_of_two_runs() -> None:
 
     def said(compared: Compared) -> str:
         results = Counter(case.result for case in cases(compared))
-        marks = (f"{one.level}: {one.title}" for one in annotated(compared)[:2])
+        lines = annotated(compared).splitlines()[:2]
+        marks = (unquote(line.split("::")[1]).replace(" title=", ": ") for line in lines)
         return of_blocks([*blocks(compared, whole=False), f"cases: {dict(sorted(results.items()))}", *marks])
 
     texts = {title: said(compared) for title, compared in comparisons().items()}

@@ -73,7 +73,7 @@ def _written(comparison: Compared, form: str, *, whole: bool) -> bytes:
         return ci_formats.junit("toll compare", ci_formats.cases(comparison)).encode()
     if form == "github":
         add_summary(ci_formats.as_markdown(comparison, whole=False))
-        return ci_formats.github(ci_formats.annotated(comparison)).encode()
+        return ci_formats.annotated(comparison).encode()
     return ci_formats.as_markdown(comparison, whole=whole).encode()
 
 
@@ -203,7 +203,7 @@ def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
     from tollmeter.report.gated import annotated, cases
 
     if form == "github":
-        return ci_formats.github(annotated(decision, unlike))
+        return annotated(decision, unlike)
     several = cases(decision, unlike)
     return ci_formats.ktap(several) if form == "ktap" else ci_formats.junit("toll gate", several)
 
@@ -215,7 +215,7 @@ def _gate_written(gated_runs: Gated, form: str) -> str:
     from tollmeter.report.markdown import of_blocks
 
     if form == "json":
-        return words.document(gated_runs)
+        return words.as_json(gated_runs).decode()
     if form == "table":
         return "".join(f"{sentence}\n" for sentence in words.sentences(gated_runs))
     if form == "github":

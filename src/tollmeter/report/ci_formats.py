@@ -10,8 +10,7 @@ from math import log
 from typing import Literal, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from tollmeter.judgement.compare import Comparison
-from tollmeter.model import Machine, Record, RunInfo, Value, json_document, printable
+from tollmeter.model import Value, json_document, printable
 from tollmeter.report.blocks import Table
 from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, change_verdict, full_name, ratio_figure
@@ -28,12 +27,6 @@ class Case(NamedTuple):
     probe: str
     result: Literal["passed", "failed", "skipped"]
     message: str = ""
-
-
-class Annotation(NamedTuple):
-    level: Literal["error", "warning"]
-    title: str
-    message: str
 
 
 def junit(suite: str, cases: Sequence[Case]) -> str:
@@ -66,13 +59,9 @@ def ktap(cases: Sequence[Case]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def github(several: Iterable[Annotation]) -> str:
-    """Returns annotations for GitHub, the errors first; at most ten."""
-    ordered = sorted(several, key=lambda annotation: annotation.level != "error")[:MOST_ANNOTATIONS]
-    return "".join(
-        f"::{annotation.level} title={_escaped(annotation.title, ',:')}::{_escaped(annotation.message)}\n"
-        for annotation in ordered
-    )
+def annotation(level: Literal["error", "warning"], title: str, message: str) -> str:
+    """Returns a line that GitHub shows as an annotation."""
+    return f"::{level} title={_escaped(title, ',:')}::{_escaped(message)}\n"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -90,33 +79,16 @@ Benchmark = tuple[str, str, Sequence[float]]
 _GO_UNITS = {"ns": "ns/op", "B": "B/op", "cycle": "cycles/op", "instruction": "instrs/op", "fault": "faults/op"}
 
 
-class ComparedRun(Record, frozen=True):
-    """One run, or the rows of one run with one value of the compared property; label is then that value."""
-
-    label: str
-    run: RunInfo
-    machine: Machine
-
-
-class ComparisonDocument(Record, frozen=True):
-    """What `toll compare --format json` prints. runs: the reference first; comparisons: of each other run with it. by:
-    the compared property of one run's rows, empty if runs are compared."""
-
-    format: int
-    by: str
-    machines: bool
-    runs: tuple[ComparedRun, ...]
-    comparisons: tuple[Comparison, ...]
-
-
 def as_json(compared: Compared) -> bytes:
-    named = zip(compared.labels, compared.runs, strict=True)
-    document = ComparisonDocument(
-        format=FORMAT, by=compared.by, machines=compared.machines, comparisons=compared.comparisons,
-        runs=tuple(ComparedRun(label=label, run=results.index.run, machine=results.index.machine)
-                   for label, results in named),
-    )  # fmt: skip
-    return json_document(document)
+    """Returns the runs, the reference first, and the comparison of each other run with it. If the rows of one run are
+    compared by a property, `by` is its name, and labels are its values."""
+    answer = {
+        "format": FORMAT, "by": compared.by, "machines": compared.machines,
+        "runs": [{"label": label, "run": results.index.run, "machine": results.index.machine}
+                 for label, results in zip(compared.labels, compared.runs, strict=True)],
+        "comparisons": compared.comparisons,
+    }  # fmt: skip
+    return json_document(answer)
 
 
 def as_markdown(compared: Compared, *, whole: bool) -> str:
@@ -150,16 +122,15 @@ def cases(compared: Compared) -> list[Case]:
     return made
 
 
-def annotated(compared: Compared) -> list[Annotation]:
+def annotated(compared: Compared) -> str:
     """Returns an error for each row that is slower, largest slowdown first, and a warning for each run whose changes
     are due to the machine."""
     slower = [change for comparison in compared.comparisons for change in comparison.changes
               if change.verdict == "slower" and change.cause != "machine"]  # fmt: skip
     worst = sorted(slower, key=lambda change: -abs(log(change.ratio.value)))
-    return [
-        *(Annotation("error", full_name(change.old), change_verdict(change)) for change in worst),
-        *(Annotation("warning", "toll compare", sentence) for sentence in attributions(compared)),
-    ]
+    lines = [annotation("error", full_name(change.old), change_verdict(change)) for change in worst]
+    lines += [annotation("warning", "toll compare", sentence) for sentence in attributions(compared)]
+    return "".join(lines[:MOST_ANNOTATIONS])
 
 
 def as_benchmarks(compared: Compared, values: Iterable[Iterable[Benchmark]]) -> Iterator[str]:

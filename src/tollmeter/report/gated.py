@@ -11,9 +11,9 @@ from statistics import median
 
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.gate import Decided, Decision, Outcome
-from tollmeter.model import Opposed, Record, first_few, json_document
+from tollmeter.model import Opposed, first_few, json_document
 from tollmeter.report.blocks import Block, Column, Line, Table
-from tollmeter.report.ci_formats import Annotation, Case
+from tollmeter.report.ci_formats import MOST_ANNOTATIONS, Case, annotation
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.timed import TIME
@@ -121,37 +121,23 @@ def _in_words(decided: Decided) -> str:
     return f"slower by {_by(decided)}, limit {percent(decided.judged.limit)}"
 
 
-def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
+def annotated(decision: Decision, unlike: Sequence[str]) -> str:
     """Returns an annotation for each slower row; one warning if the runs cannot decide."""
     if unlike:
-        return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
-    return [Annotation("error", row.judged.name, _in_words(row)) for row in decision.of("slower")]
+        return annotation("warning", "toll gate is inconclusive", "; ".join(unlike))
+    slower = decision.of("slower")[:MOST_ANNOTATIONS]
+    return "".join(annotation("error", row.judged.name, _in_words(row)) for row in slower)
 
 
-class GateDocument(Record, frozen=True):
-    """What `toll gate --format json` prints. passes: None if the runs cannot decide, for the reasons in `unlike`.
-    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run.
-    broken: rows of the new run beyond an absolute limit, which fails it even if the runs cannot decide."""
-
-    format: int
-    passes: bool | None
-    unlike: tuple[str, ...]
-    unused: tuple[str, ...]
-    missing: tuple[str, ...]
-    decision: Decision
-    broken: tuple[str, ...] = ()
-
-
-def document(gated: Gated) -> str:
-    gate_document = GateDocument(
-        format=FORMAT, passes=_passes(gated), unlike=gated.unlike, unused=gated.unused, missing=gated.missing,
-        decision=gated.decision, broken=gated.broken,
-    )  # fmt: skip
-    return json_document(gate_document).decode()
-
-
-def _passes(gated: Gated) -> bool | None:
-    return False if gated.broken else None if gated.unlike else gated.decision.passes
+def as_json(gated: Gated) -> bytes:
+    """Returns the result with its reasons. passes: none if the runs cannot decide; false for a row beyond an absolute
+    limit even then."""
+    passes = False if gated.broken else None if gated.unlike else gated.decision.passes
+    answer = {
+        "format": FORMAT, "passes": passes, "unlike": gated.unlike, "unused": gated.unused, "missing": gated.missing,
+        "decision": gated.decision, "broken": gated.broken,
+    }  # fmt: skip
+    return json_document(answer)
 
 
 # ---- two commands ---------------------------------------------------------------------------------------------------

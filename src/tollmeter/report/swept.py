@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from tollmeter.experiment.precision import Estimate
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.swept import SweptRun, ValueEffect, best, drift, effects, not_resolved_from
-from tollmeter.model import Record, Results, json_document
+from tollmeter.model import Results, json_document
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
 from tollmeter.report.compared_rows import Compared, full_name, row_table
 from tollmeter.report.numbers import DASH, count, of_row, percent, quantity
@@ -181,80 +182,34 @@ def _one_row(swept: SweptValues) -> Table:
 # ---- for programs ---------------------------------------------------------------------------------------------------
 
 
-class SweptRow(Record, frozen=True):
-    """A row of a sweep. ratio: value over the first value's, in the metric's unit. adjusted: as for `toll compare`,
-    over all values."""
-
-    row: str
-    unit: str
-    ratio: float
-    low: float
-    high: float
-    adjusted: float
-    verdict: str
-    reason: str | None = None
-
-
-class SweptValue(Record, frozen=True):
-    """A value of a sweep. runs: folders below the sweep's. reasons: why steps lack a run. cost: over the first value's,
-    None if nothing can be compared."""
-
-    value: str
-    verified: bool
-    runs: tuple[str, ...]
-    reasons: tuple[str, ...]
-    verdict: str | None
-    cost: float | None
-    low: float | None
-    high: float | None
-    rows: tuple[SweptRow, ...] = ()
-
-
-class SweepDocument(Record, frozen=True):
-    """What `toll sweep --format json` prints. drift: cost of the last return over the cost of the first."""
-
-    format: int
-    variable: str
-    first: str
-    seed: int
-    folder: str
-    order: tuple[str, ...]
-    best: str | None
-    not_resolved_from_best: tuple[str, ...]
-    drift: Estimate | None
-    values: tuple[SweptValue, ...]
-    restored: bool
-
-
-def document(swept: SweptValues, *, restored: bool) -> SweepDocument:
-    sweep, chosen = swept.sweep, swept.best
-    return SweepDocument(
-        format=1, variable=sweep.variable, first=sweep.first, seed=sweep.seed, folder=sweep.folder, order=sweep.order,
-        best=chosen.value if chosen else None,
-        not_resolved_from_best=not_resolved_from(chosen, swept.effects) if chosen else (), drift=swept.drift,
-        values=tuple(_value(swept, value) for value in sweep.values), restored=restored,
-    )  # fmt: skip
-
-
 def as_json(swept: SweptValues, *, restored: bool) -> bytes:
-    return json_document(document(swept, restored=restored))
+    """Returns the sweep with its values. runs: folders below the sweep's. cost: over the first value's, none if nothing
+    can be compared. drift: cost of the last return over the cost of the first. adjusted: as for `toll compare`, over
+    all values."""
+    sweep, chosen = swept.sweep, swept.best
+    answer = {
+        "format": 1, "variable": sweep.variable, "first": sweep.first, "seed": sweep.seed, "folder": sweep.folder,
+        "order": sweep.order, "best": chosen.value if chosen else None,
+        "not_resolved_from_best": not_resolved_from(chosen, swept.effects) if chosen else (), "drift": swept.drift,
+        "values": [_value(swept, value) for value in sweep.values], "restored": restored,
+    }  # fmt: skip
+    return json_document(answer)
 
 
-def _value(swept: SweptValues, value: str) -> SweptValue:
+def _value(swept: SweptValues, value: str) -> dict[str, Any]:
     steps = [step for step, _ in swept.steps if step.value == value]
     effect = next((effect for effect in swept.effects if effect.value == value), None)
     cost = effect.cost if effect else None
-    return SweptValue(
-        value=value, verified=bool(steps) and not any(step.reason for step in steps),
-        runs=tuple(step.run for step in steps if step.run),
-        reasons=tuple(step.reason for step in steps if step.reason), verdict=effect.verdict if effect else None,
-        cost=cost.value if cost else None, low=cost.low if cost else None,
-        high=cost.high if cost and isfinite(cost.high) else None,
-        rows=tuple(
-            SweptRow(
-                row=full_name(change.new), unit=change.new.unit, ratio=change.ratio.value, low=change.ratio.low,
-                high=change.ratio.high, adjusted=change.adjusted, verdict=change.verdict, reason=change.reason,
-            )
+    return {
+        "value": value, "verified": bool(steps) and not any(step.reason for step in steps),
+        "runs": [step.run for step in steps if step.run], "reasons": [step.reason for step in steps if step.reason],
+        "verdict": effect.verdict if effect else None,
+        "cost": cost.value if cost else None, "low": cost.low if cost else None,
+        "high": cost.high if cost and isfinite(cost.high) else None,
+        "rows": [
+            {"row": full_name(change.new), "unit": change.new.unit, "ratio": change.ratio.value,
+             "low": change.ratio.low, "high": change.ratio.high, "adjusted": change.adjusted,
+             "verdict": change.verdict, "reason": change.reason}
             for change in (effect.changes if effect else ())
-        ),
-    )  # fmt: skip
+        ],
+    }  # fmt: skip
