@@ -102,8 +102,7 @@ def test_rates_over_length_in_tables_and_sentences() -> None:
     made = ((title, section) for title, run in RUNS.items() for section in sections(run))
     blocks: list[Block] = []
     for title, section in made:
-        blocks += [heading(f"{title}: {section.place or 'here'}"), section.rates]
-        blocks += [*([section.gains] if section.gains else []), *section.sentences]
+        blocks += [heading(f"{title}: {section.place or 'here'}"), *section.blocks]
     approve("lengths", of_blocks(blocks))
 
 

@@ -5,7 +5,7 @@ the lengths at which a rate falls. A table has one clock and one target."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
@@ -22,26 +22,6 @@ TRAPS = "trapped"
 
 
 @dataclass(frozen=True)
-class Section:
-    """A section of a kernel at one precision on one target. first: it has the most rows of its target. several: it
-    compares several implementations or ABIs."""
-
-    title: str
-    place: str
-    rates: Table
-    gains: Table | None
-    modelled: Table | None
-    sentences: tuple[str, ...]
-    first: bool
-    several: bool
-
-    @property
-    def blocks(self) -> list[Block]:
-        """Returns the tables, and the sentences below them."""
-        return [*filter(None, (self.rates, self.gains, self.modelled)), *self.sentences]
-
-
-@dataclass(frozen=True)
 class LengthSeries:
     """One implementation of one ABI, by length."""
 
@@ -55,8 +35,9 @@ class LengthSeries:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """The content of one section. ways: the fastest first, as the probe lists them."""
+class Section:
+    """A kernel at one precision on one target by one clock. ways: the fastest first, as the probe lists them. first: it
+    has the most rows of its target."""
 
     results: Results
     probe: str
@@ -65,13 +46,14 @@ class _Group:
     precision: Value
     series: tuple[LengthSeries, ...]
     ways: tuple[str, ...]
+    first: bool = False
 
     @property
     def lengths(self) -> list[int]:
         return sorted({n for series in self.series for n in series.rows})
 
     @property
-    def kernel(self) -> str:
+    def title(self) -> str:
         return ", ".join(filter(None, (self.probe.split(".")[-1].replace("_", " "), str(self.precision))))
 
     @property
@@ -80,50 +62,46 @@ class _Group:
         clock_name = CLOCKS.get(self.clock, self.clock)
         return ", ".join(filter(None, ("" if self.target == "local" and not clock_name else self.target, clock_name)))
 
+    @property
+    def models(self) -> list[Modelled]:
+        of_clock = self.results.index.modelled if self.clock == "instructions" else ()
+        own = (self.probe, self.target, self.precision)
+        return [one for one in of_clock if (one.probe, one.target, one.parameters.get("precision", "")) == own]
+
+    @property
+    def several(self) -> bool:
+        """Returns whether it compares several implementations or ABIs."""
+        return len(self.series) > 1 or any(model.reason is None for model in self.models)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Returns the tables, and the sentences below them."""
+        chosen, models = picked(self.lengths), self.models
+        gains, same = _gains(self, chosen)
+        title = _titled(self, "instructions an operation" if self.clock == "instructions" else "")
+        lines = [
+            Line((series.name, *(_rate(series.rows.get(n)) for n in chosen)), _by_the_study(self, series))
+            for series in self.series
+        ]
+        tables = (Table(_columns(title, chosen), lines), gains, _modelled_table(self.title, models))
+        sentences = (same, *_knees(self), _of_clock(self), _modelled_sentence(self.results, models))
+        return [*filter(None, tables), *filter(None, sentences)]
+
 
 def sections(results: Results) -> tuple[Section, ...]:
     """Returns the sections: rows of the machine's own clock first; within a target, the kernel with most rows first."""
-    groups = _groups(results)
-    places = [(group.target, group.clock) for group in groups]
-    return tuple(_section(group, place not in places[:before])
-                 for before, (group, place) in enumerate(zip(groups, places, strict=True)))  # fmt: skip
+    ordered = _sections(results)
+    places = [(section.target, section.clock) for section in ordered]
+    return tuple(replace(section, first=place not in places[:before])
+                 for before, (section, place) in enumerate(zip(ordered, places, strict=True)))  # fmt: skip
 
 
-def _section(group: _Group, first: bool) -> Section:
-    chosen = picked(group.lengths)
-    gains, same = _gains(group, chosen)
-    models = [
-        model
-        for model in group.results.index.modelled
-        if group.clock == "instructions"
-        and (model.probe, model.target, model.parameters.get("precision", ""))
-        == (group.probe, group.target, group.precision)
-    ]
-    modelled = _modelled_table(group.kernel, models)
-    title = _titled(group, "instructions an operation" if group.clock == "instructions" else "")
-    lines = [
-        Line((series.name, *(_rate(series.rows.get(n)) for n in chosen)), _by_the_study(group, series))
-        for series in group.series
-    ]
-    sentences = (same, *_knees(group), _of_clock(group), _modelled_sentence(group.results, models))
-    return Section(
-        title=group.kernel,
-        place=group.place,
-        rates=Table(_columns(title, chosen), lines),
-        gains=gains,
-        modelled=modelled,
-        sentences=tuple(filter(None, sentences)),
-        first=first,
-        several=len(group.series) > 1 or modelled is not None,
-    )
-
-
-def _by_the_study(group: _Group, series: LengthSeries) -> str:
+def _by_the_study(section: Section, series: LengthSeries) -> str:
     """Returns a figure's name for an implementation on this target, if the study has one for the ABI: instructions of
     an emulated FPU are not the hardware's."""
-    suite = group.results.suite
+    suite = section.results.suite
     lines = (line for figure in suite.figure for line in figure.line) if suite else ()
-    place = (series.abi, group.target, series.way)
+    place = (series.abi, section.target, series.way)
     named = (line.name for line in lines
              if (line.row.abi, line.row.target, line.row.parameters.get("way")) == place)  # fmt: skip
     return next(named, "").partition(", ")[2]
@@ -132,19 +110,19 @@ def _by_the_study(group: _Group, series: LengthSeries) -> str:
 # ---- which rows stand together ----------------------------------------------------------------------------------
 
 
-def _groups(results: Results) -> list[_Group]:
+def _sections(results: Results) -> list[Section]:
     by_key: dict[tuple[str, str, str, Value], list[Row]] = {}
     for row in with_meaning(results.index.rows, results.probes, RATE):
         if isinstance(row.parameters.get(AXIS), int):
             key = (row.probe, row.target, row.clock, row.parameters.get("precision", ""))
             by_key.setdefault(key, []).append(row)
-    groups = [_group(results, key, rows) for key, rows in by_key.items()]
-    useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
+    every = [_section(results, key, rows) for key, rows in by_key.items()]
+    useful = [section for section in every if len(section.lengths) > 1 or len(section.series) > 1]
     order = list(CLOCKS)
-    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
+    return sorted(useful, key=lambda s: (order.index(s.clock), s.target, -sum(len(series.rows) for series in s.series)))
 
 
-def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
+def _section(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> Section:
     probe, target, clock, precision = key
     own = main_abi(rows, results.index.machine.architecture)
     parameters = results.probes[probe].parameters if probe in results.probes else ()
@@ -156,7 +134,7 @@ def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Ro
             by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
     ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
     series = tuple(LengthSeries(abi, way, by_name[abi, way]) for abi, way in ranked)
-    return _Group(results, probe, target, clock, precision, series, ways)
+    return Section(results, probe, target, clock, precision, series, ways)
 
 
 def picked(lengths: Sequence[int]) -> list[int]:
@@ -177,8 +155,8 @@ def _columns(title: str, lengths: Sequence[int]) -> list[Column]:
     return [Column(title), *(Column(f"{'' if place else 'N = '}{n:,}", True) for place, n in enumerate(lengths))]
 
 
-def _titled(group: _Group, what: str) -> str:
-    return ", ".join(filter(None, (group.kernel, what)))
+def _titled(section: Section, what: str) -> str:
+    return ", ".join(filter(None, (section.title, what)))
 
 
 def _rate(row: Row | None) -> Cell:
@@ -187,19 +165,19 @@ def _rate(row: Row | None) -> Cell:
     return Figure(plain(middle(row))) if row.unit == "instruction" else quantity(row.median, row.unit)
 
 
-def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
+def _gains(section: Section, chosen: Sequence[int]) -> tuple[Table | None, str]:
     """Returns the gains between series that differ in one property, implementation or ABI; and a sentence on ABIs that
     do not differ at any length."""
     alike: dict[tuple[str, str], list[LengthSeries]] = {}
-    for series in group.series:
+    for series in section.series:
         heads = (same[0] for same in alike.values())
         first = next((head for head in heads if head.way == series.way and _is_same(head, series)), series)
         alike.setdefault((first.abi, first.way), []).append(series)
     lines = []
-    for left, right, name in _pairs(group, [same[0] for same in alike.values()]):
+    for left, right, name in _pairs(section, [same[0] for same in alike.values()]):
         if ratios := _ratios(left, right):
             lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
-    title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
+    title = _titled(section, "times as few" if section.clock == "instructions" else "times as fast")
     gains = Table(_columns(title, chosen), lines) if lines else None
     names = [
         f"{f'{first.way}: ' if first.way else ''}{', '.join(series.abi for series in (first, *others))} and {last.abi}"
@@ -217,11 +195,11 @@ def _is_same(left: LengthSeries, right: LengthSeries) -> bool:
     return bool(ratios) and all(abs(ratio - 1) <= SAME for ratio in ratios.values())
 
 
-def _pairs(group: _Group, apart: Sequence[LengthSeries]) -> Iterator[tuple[LengthSeries, LengthSeries, str]]:
+def _pairs(section: Section, apart: Sequence[LengthSeries]) -> Iterator[tuple[LengthSeries, LengthSeries, str]]:
     """Yields the pairs to compare: each implementation over the next slower one of its ABI, then each ABI over the
     following ABIs, for each implementation. apart: the first of each set of equally fast ABIs."""
-    for abi in dict.fromkeys(series.abi for series in group.series):
-        for left, right in pairwise([series for series in group.series if series.abi == abi]):
+    for abi in dict.fromkeys(series.abi for series in section.series):
+        for left, right in pairwise([series for series in section.series if series.abi == abi]):
             yield left, right, f"{abi}: {left.way} over {right.way}"
     for way in dict.fromkeys(series.way for series in apart):
         for left, right in combinations([series for series in apart if series.way == way], 2):
@@ -231,13 +209,13 @@ def _pairs(group: _Group, apart: Sequence[LengthSeries]) -> Iterator[tuple[Lengt
 # ---- sentences --------------------------------------------------------------------------------------------------
 
 
-def _knees(group: _Group) -> list[str]:
+def _knees(section: Section) -> list[str]:
     """Returns sentences on the lengths at which rates fall; series of one implementation with equal falls, falls not
     caused by memory, or no fall share a sentence."""
     by_way: dict[str, list[Lengths]] = {}
-    for curve in group.results.index.lengths:
+    for curve in section.results.index.lengths:
         place = (curve.probe, curve.target, curve.clock, curve.parameters.get("precision", ""))
-        if place == (group.probe, group.target, group.clock, group.precision):
+        if place == (section.probe, section.target, section.clock, section.precision):
             by_way.setdefault(str(curve.parameters.get("way", "")), []).append(curve)
     return [
         f"{' '.join(filter(None, (abis, way)))}: {words}."
@@ -301,16 +279,16 @@ def _times(ns: Sequence[float]) -> str:
     return " to ".join(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
 
 
-def _of_clock(group: _Group) -> str:
-    if group.clock == "virtual":
+def _of_clock(section: Section) -> str:
+    if section.clock == "virtual":
         return (
-            f"{group.target} is emulated: its time counts instructions as nanoseconds and sees no caches. No knee can "
-            "show, and nothing here is compared with another clock."
+            f"{section.target} is emulated: its time counts instructions as nanoseconds and sees no caches. No knee "
+            "can show, and nothing here is compared with another clock."
         )
-    if group.clock == "instructions":
-        sentence = f"{group.target} counts the program's own instructions: no time, and no caches"
+    if section.clock == "instructions":
+        sentence = f"{section.target} counts the program's own instructions: no time, and no caches"
         unseen = f"; what a kernel does for a trap is not among them, so the {TRAPS} way is left out"
-        return f"{sentence}{unseen if TRAPS in group.ways else ''}."
+        return f"{sentence}{unseen if TRAPS in section.ways else ''}."
     return ""
 
 
