@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tollmeter.model import Results
 from tollmeter.report import overlay, page
+from tollmeter.report.charts import Overlay
 
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DRAWN_WITHIN_MS = 60_000
@@ -80,17 +81,17 @@ class Gallery:
         self._browser = browser
         self._folder = folder
 
-    def path(self, make: Callable[[], Results | overlay.Two]) -> Path:
+    def path(self, make: Callable[[], Results | Overlay]) -> Path:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
             made = make()
-            overlay.write(made, path) if isinstance(made, overlay.Two) else page.write(made, path)
+            overlay.write(made, path) if isinstance(made, Overlay) else page.write(made, path)
         return path
 
     @contextlib.contextmanager
     def show(
         self,
-        make: Callable[[], Results | overlay.Two],
+        make: Callable[[], Results | Overlay],
         *,
         width: int = 1280,
         scheme: Literal["light", "dark"] = "light",

@@ -13,17 +13,18 @@ from browser.test_page_for_everybody import violations
 from browser.test_page_in_chromium import check_peace
 from support import example_runs
 from tollmeter.report import overlay
+from tollmeter.report.charts import Overlay
 
 pytestmark = pytest.mark.browser
 
 FADED = "(all) => all.filter(one => Number(one.getAttribute('opacity') ?? 1) < 0.5).length"
 
 
-def two() -> overlay.Two:
+def two() -> Overlay:
     return overlay.two((example_runs.small(), example_runs.another_machine()))
 
 
-def beside_hostile() -> overlay.Two:
+def beside_hostile() -> Overlay:
     return overlay.two((example_runs.hostile(), example_runs.another_machine()))
 
 

@@ -18,7 +18,7 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
 from tollmeter.report.blocks import Line
-from tollmeter.report.charts import SIDES, Chart, charts, overlaid
+from tollmeter.report.charts import SIDES, Chart, Overlay, charts, overlaid
 from tollmeter.report.compared import tolls_table
 from tollmeter.report.numbers import quantity
 
@@ -26,7 +26,7 @@ LABELS = ("A · one", "B · two")
 
 
 @functools.cache
-def pair() -> overlay.Two:
+def pair() -> Overlay:
     return overlay.two((example_runs.small(), example_runs.another_machine()))
 
 
@@ -49,7 +49,7 @@ def with_rows(results: Results, change: Callable[[Row], Row]) -> Results:
 
 def test_a_chart_of_two_runs_holds_what_each_runs_own_chart_holds() -> None:
     own = [by_name(charts(results)) for results in pair().runs]
-    both = [group[0] for group in pair().drawn.groups if len(group) == 1]
+    both = [group[0] for group in pair().groups if len(group) == 1]
     assert {"latency", "bandwidth", "parallelism", "ladder", "flops", "switches"} <= {chart.name for chart in both}
     for chart in both:
         for label, drawn in zip(pair().labels, own, strict=True):
@@ -58,10 +58,10 @@ def test_a_chart_of_two_runs_holds_what_each_runs_own_chart_holds() -> None:
 
 def test_every_chart_of_both_runs_is_there_once() -> None:
     first, second = ({chart.title for chart in charts(results)} for results in pair().runs)
-    titles = {group[0].title.removesuffix(f": {pair().labels[0]}") for group in pair().drawn.groups}
+    titles = {group[0].title.removesuffix(f": {pair().labels[0]}") for group in pair().groups}
     assert titles == first & second == first | second
-    names = [chart.name for chart in pair().drawn.charts]
-    assert len(names) == len(set(names)) and pair().drawn.only == ((), ())
+    names = [chart.name for chart in pair().charts]
+    assert len(names) == len(set(names)) and pair().only == ((), ())
 
 
 def test_runs_differ_in_colour_and_in_shape() -> None:
@@ -69,7 +69,7 @@ def test_runs_differ_in_colour_and_in_shape() -> None:
     assert set(chart_style.places(pair().labels)) == {0, 1} and chart_style.places(pair().labels) == chart_style.places(
         ("A · x", "B · y")
     )
-    for group in pair().drawn.groups:
+    for group in pair().groups:
         if len(group) == 1:
             ranges = {channel: encoding["scale"]["range"] for channel, encoding in _of_runs(group[0].spec)}
             assert ranges["color"] == [chart_style.LIGHT["series-1"], chart_style.LIGHT["series-2"]], group[0].name
@@ -89,7 +89,7 @@ def _of_runs(node: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_every_specification_is_valid_vega_lite() -> None:
-    for chart in pair().drawn.charts:
+    for chart in pair().charts:
         vega_lite.check(chart.spec)
 
 
@@ -170,8 +170,8 @@ def test_rows_of_another_revision_are_named_and_in_no_chart_nor_ratio() -> None:
         example_runs.small(), lambda row: msgspec.structs.replace(row, revision=7) if row.probe in moved else row
     )
     two = overlay.two((example_runs.small(), newer))
-    assert not {probe for chart in two.drawn.charts for probe in chart.probes} & {*moved}
-    assert not any("load from" in str(d.get("label")) for chart in two.drawn.charts for d in chart.drawing.data)
+    assert not {probe for chart in two.charts for probe in chart.probes} & {*moved}
+    assert not any("load from" in str(d.get("label")) for chart in two.charts for d in chart.drawing.data)
     assert "system call" not in tolls(two.runs)
     (said,) = overlay.not_compared(two.runs)
     assert all(f"{name} (1 and 7)" in said for name in moved)

@@ -4,7 +4,6 @@ system also get the changed rows; two machines get ratios, and no "faster" or "s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,40 +20,30 @@ from tollmeter.report.page import BESIDE_MEMORY, put, rendered
 CANNOT_TELL = 4
 
 
-@dataclass(frozen=True)
-class Two:
-    """Two runs with the charts of both. labels: names of the runs in the charts, beginning with A and with B."""
-
-    runs: tuple[Results, Results]
-    labels: tuple[str, str]
-    drawn: Overlay
-
-
-def two(runs: tuple[Results, Results]) -> Two:
+def two(runs: tuple[Results, Results]) -> Overlay:
     """Returns two runs with their charts. Raises Failure (4) if no chart is of points that both measured; the chart of
     steadiness, which every run has, does not count."""
-    named = labels(runs)
-    drawn = overlaid(runs, named)
+    drawn = overlaid(runs, labels(runs))
     if not any(chart.probes for chart in drawn.charts):
         first, second = map(run_name, runs)
         raise Failure(f"{first} and {second} have no chart in common: {_why_none(runs)}", CANNOT_TELL)
-    return Two(runs, named, drawn)
+    return drawn
 
 
-def write(pair: Two, path: Path) -> None:
+def write(pair: Overlay, path: Path) -> None:
     """Writes the page, completely or not at all. Raises Failure (5) if it cannot."""
     put(render(pair), path)
 
 
-def render(pair: Two) -> str:
+def render(pair: Overlay) -> str:
     """Returns the page's text."""
-    return rendered("overlay.html", pair.drawn.charts, _words(pair), "overlay.css")
+    return rendered("overlay.html", pair.charts, _words(pair), "overlay.css")
 
 
-def save(pair: Two, folder: Path) -> tuple[Path, ...]:
+def save(pair: Overlay, folder: Path) -> tuple[Path, ...]:
     """Writes pictures of all charts of both runs, and returns their paths. Raises Failure (5) if they cannot be
     written."""
-    return pictures(pair.drawn.charts, pair.runs, folder)
+    return pictures(pair.charts, pair.runs, folder)
 
 
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
@@ -79,7 +68,7 @@ def _why_none(runs: tuple[Results, Results]) -> str:
     return "too few points were measured in both"
 
 
-def _words(pair: Two) -> dict[str, Any]:
+def _words(pair: Overlay) -> dict[str, Any]:
     differ, others, same = differences(pair.runs, SIDES)
     return {
         "run": pair.runs[0].index.run,
@@ -92,10 +81,10 @@ def _words(pair: Two) -> dict[str, Any]:
         "memory": memory_of(pair.runs, SIDES),
         "tolls": tolls_table(pair.runs, SIDES, whole=False),
         "all_tolls": tolls_table(pair.runs, SIDES, whole=True),
-        "curves": [group for group in pair.drawn.groups if group[0].name in BESIDE_MEMORY],
-        "groups": [group for group in pair.drawn.groups if group[0].general and group[0].name not in BESIDE_MEMORY],
-        "single": [group for group in pair.drawn.groups if not group[0].general],
-        "only": [(letter, titles) for letter, titles in zip(SIDES, pair.drawn.only, strict=True) if titles],
+        "curves": [group for group in pair.groups if group[0].name in BESIDE_MEMORY],
+        "groups": [group for group in pair.groups if group[0].general and group[0].name not in BESIDE_MEMORY],
+        "single": [group for group in pair.groups if not group[0].general],
+        "only": [(letter, titles) for letter, titles in zip(SIDES, pair.only, strict=True) if titles],
     }
 
 

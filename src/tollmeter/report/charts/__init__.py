@@ -136,9 +136,11 @@ def _unique(made: Sequence[Chart]) -> Iterator[Chart]:
 
 @dataclass(frozen=True)
 class Overlay:
-    """The charts of two runs. groups: a chart of both runs, or two charts side by side. only: content that one run
-    lacks, in words."""
+    """The charts of two runs. labels: names of the runs in the charts, beginning with A and with B. groups: a chart of
+    both runs, or two charts side by side. only: content that one run lacks, in words."""
 
+    runs: tuple[Results, Results]
+    labels: tuple[str, str]
     groups: tuple[tuple[Chart, ...], ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -164,7 +166,8 @@ def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
     for titles, places, others in zip(only, (first, second), (second, first), strict=True):
         titles += [f"all that was measured on {_where(places[place])}" for place in places if place not in others]
     named = _unique([chart for group in groups for chart in group])
-    return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))
+    unique = tuple(tuple(next(named) for _ in group) for group in groups)
+    return Overlay(runs, labels, unique, (tuple(only[0]), tuple(only[1])))
 
 
 def _place(bench: Bench) -> tuple[str, str]:
