@@ -84,30 +84,24 @@ MARGIN = 2.0
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A mark on the scale, in per cent of its width. firm: whether it has enough visits."""
-
-    at: str
-    low: str
-    high: str
-    firm: bool
-
-
-@dataclass(frozen=True)
 class Rung:
-    """A line of the toll ladder. mark: None for a toll without a number, whose reason is in note. remark: number of the
-    shared remark below the table, from 1 on, with the toll's own words in note. known: whether it is shown before
-    the other lines are expanded. words: explanations of words in its name, by parameter."""
+    """A line of the toll ladder. at, low, high: positions of its mark and of the interval's ends, in per cent of the
+    scale; empty for a toll without a number, whose reason is in note. firm: whether it has enough visits. remark:
+    number of the shared remark below the table, from 1 on, with the toll's own words in note. known: whether it is
+    shown before the other lines are expanded. words: explanations of words in its name, by parameter."""
 
     toll: str
-    mark: Mark | None
     figure: Figure | str
     beside: Figure | str
     fit: str
     note: str
     known: bool
-    remark: int = 0
-    words: str = ""
+    remark: int
+    words: str
+    at: str = ""
+    low: str = ""
+    high: str = ""
+    firm: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,12 +137,17 @@ def ladder(results: Results) -> Ladder | None:
     known = best_known(results)
     shared = _shared_remarks(results.index.tolls)
 
-    def finished(toll: Toll) -> Rung:
-        rung = _rung(toll, decades, both, toll in known)
+    def rung(toll: Toll) -> Rung:
         summaries = "; ".join(f"{name}: {summary}" for name, summary in _words(toll, results.probes).items())
-        return replace(rung, words=summaries, remark=shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0)
+        remark = shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0
+        if toll.value is None:
+            note = f"no number: {toll.reason}"
+            return Rung(toll.toll, DASH, DASH, DASH, note, toll in known, remark, summaries)
+        shown = time_column(toll, both=both), column_beside_time(toll, both=both), per_ms(toll.value)
+        at, low, high, firm = _mark(toll, toll.value, decades)
+        return Rung(toll.toll, *shown, toll.note, toll in known, remark, summaries, at, low, high, firm)
 
-    groups = tuple((name, tuple(map(finished, tolls))) for name, tolls in grouped(results))
+    groups = tuple((name, tuple(map(rung, tolls))) for name, tolls in grouped(results))
     meanings = {f"{toll.probe} {name}": summary for toll in results.index.tolls
                 for name, summary in _words(toll, results.probes).items()}  # fmt: skip
     columns = ("uncontended", "all samples") if both else ("time", "in cycles")
@@ -173,21 +172,11 @@ def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
             if parameter.choices and metric and f"{{{parameter.name}}}" in (metric.toll or "")}  # fmt: skip
 
 
-def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
-    if toll.value is None:
-        return Rung(toll.toll, None, DASH, DASH, DASH, f"no number: {toll.reason}", known)
+def _mark(toll: Toll, ns: float, decades: range) -> tuple[str, str, str, bool]:
+    """Returns the positions of a toll and of the ends of its interval, and whether it has enough visits."""
     firm = toll.visits >= LEAST_VISITS
-    low, high = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
-    mark = Mark(_at(toll.value, decades), _at(low, decades), _at(high, decades), firm)
-    return Rung(
-        toll.toll,
-        mark,
-        time_column(toll, both=both),
-        column_beside_time(toll, both=both),
-        per_ms(toll.value),
-        toll.note,
-        known,
-    )
+    low, high = (toll.low or ns, toll.high or ns) if firm else (ns, ns)
+    return _at(ns, decades), _at(low, decades), _at(high, decades), firm
 
 
 def _at(ns: float, decades: range) -> str:
