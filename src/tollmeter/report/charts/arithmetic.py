@@ -14,7 +14,7 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Row
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Name, Spec, Subject, short_probe_name, varying
-from tollmeter.report.charts.curves_chart import Curves, charted
+from tollmeter.report.charts.curves_chart import charted
 from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity
 
@@ -31,9 +31,10 @@ CHOSEN = "over"
 def flops(bench: Bench) -> Iterator[Chart]:
     """Yields one panel for each kernel and precision, with a line for each implementation of each ABI."""
     rows = _rows(bench)
-    y_title = bench.axis_title(rows, "operations a second")
-    curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(bench, rows))
-    yield from charted(bench, rows, FLOPS, curves)
+    yield from charted(
+        bench, rows, FLOPS, axis=AXIS, series=_series(bench, rows), panel=_panel(bench, rows),
+        y_title=bench.axis_title(rows, "operations a second"), x_title="elements",
+    )  # fmt: skip
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:

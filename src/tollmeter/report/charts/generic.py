@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Drawing, is_wide, varying
-from tollmeter.report.charts.curves_chart import Curves, draw
+from tollmeter.report.charts.curves_chart import draw
 from tollmeter.report.charts.dots_and_heat import dots
 
 LEAST_SWEPT = 3
@@ -58,16 +58,11 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
 
     in_panels = several and len({series(row) for row in rows}) > MOST_SERIES
     title = metric.summary if metric else TITLES.get(rows[0].unit, rows[0].unit)
-    curves = Curves(
-        axis=axis,
-        series=by if in_panels and rest else series,
-        panel=(lambda row: row.abi) if in_panels else None,
-        y_title=bench.axis_title(rows, title),
-        x_title=axis,
-        log=is_wide(rows),
-        height=280,
-    )
-    return draw(bench, rows, curves)
+    return draw(
+        bench, rows, axis=axis, series=by if in_panels and rest else series,
+        panel=(lambda row: row.abi) if in_panels else None, y_title=bench.axis_title(rows, title), x_title=axis,
+        log=is_wide(rows), height=280,
+    )  # fmt: skip
 
 
 def _dots(bench: Bench, rows: Sequence[Row]) -> Drawing | None:

@@ -13,7 +13,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.chart import Bench, Chart, Subject, is_wide, short_probe_name
-from tollmeter.report.charts.curves_chart import Curves, charted
+from tollmeter.report.charts.curves_chart import charted
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, dots, level_rungs, rung
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import cycles, of_toll, quantity
@@ -92,10 +92,12 @@ def switches(bench: Bench) -> Iterator[Chart]:
     varying = bench.varying(rows)
     axis = "footprint" if "footprint" in varying else "processes"
     if axis in varying:
-        x_title = "touched by each process" if axis == "footprint" else "processes in the ring"
-        y_title = "one switch, cache refill not counted"
-        curves = Curves(axis, bench.series(rows, axis), y_title, x_title, log=False, height=280)
-        yield from charted(bench, rows, SWITCHES, curves)
+        yield from charted(
+            bench, rows, SWITCHES, axis=axis, series=bench.series(rows, axis),
+            y_title="one switch, cache refill not counted",
+            x_title="touched by each process" if axis == "footprint" else "processes in the ring", log=False,
+            height=280,
+        )  # fmt: skip
 
 
 # ---- alignment ------------------------------------------------------------------------------------------------------
@@ -113,15 +115,11 @@ def access(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*ACCESS.means))
     others = bench.varying(rows, "offset")
     by = "width" if "width" in others else next(iter(others), "")
-    curves = Curves(
-        axis="offset",
-        series=bench.named_by(rows, [by]),
-        panel=bench.panels(rows, "offset", by),
-        y_title="one access",
-        x_title="bytes off its alignment",
+    yield from charted(
+        bench, rows, ACCESS, axis="offset", series=bench.named_by(rows, [by]),
+        panel=bench.panels(rows, "offset", by), y_title="one access", x_title="bytes off its alignment",
         log=is_wide(rows),
-    )
-    yield from charted(bench, rows, ACCESS, curves)
+    )  # fmt: skip
 
 
 def copy(bench: Bench) -> Iterator[Chart]:

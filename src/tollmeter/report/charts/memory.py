@@ -11,7 +11,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject
-from tollmeter.report.charts.curves_chart import Curves, Lines, charted
+from tollmeter.report.charts.curves_chart import Lines, charted
 from tollmeter.report.charts.marks import layer, nominal, quantitative, values
 from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
@@ -106,27 +106,20 @@ def latency(bench: Bench) -> Iterator[Chart]:
         name = str(row.parameters.get("pages", row.abi))
         return PAGES.get(name, name)
 
-    curves = Curves(
-        axis="size",
-        series=pages,
-        y_title=_y_title(rows, "one dependent load"),
+    yield from charted(
+        bench, rows, LATENCY, axis="size", series=pages, y_title=_y_title(rows, "one dependent load"),
         x_title="bytes of the buffer, read in random order",
-        boundaries=[*knee_marks(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
-        height=300,
-    )
-    yield from charted(bench, rows, LATENCY, curves)
+        boundaries=[*knee_marks(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (), height=300,
+    )  # fmt: skip
 
 
 def stride(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*STRIDE.means))
-    curves = Curves(
-        axis="stride",
-        series=bench.named_by(rows, ("order",)),
-        panel=bench.panels(rows, "stride", "order"),
-        y_title=_y_title(rows, "one load"),
+    yield from charted(
+        bench, rows, STRIDE, axis="stride", series=bench.named_by(rows, ("order",)),
+        panel=bench.panels(rows, "stride", "order"), y_title=_y_title(rows, "one load"),
         x_title="bytes from one load to the next",
-    )
-    yield from charted(bench, rows, STRIDE, curves)
+    )  # fmt: skip
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
@@ -138,15 +131,11 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
         for name, line_ in _bandwidth_lines([row for row in rows if _operation(bench, row) == operation]):
             name_of |= {id(row): ", ".join(filter(None, (operation, name))) for row in line_}
     chosen = [row for row in rows if id(row) in name_of]
-    curves = Curves(
-        axis="size",
-        series=lambda row: name_of[id(row)],
-        y_title=bench.axis_title(chosen, "bytes counted a second"),
-        x_title="bytes of each buffer",
-        boundaries=[*knee_marks(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
-        height=280,
-    )
-    yield from charted(bench, chosen, BANDWIDTH, curves)
+    yield from charted(
+        bench, chosen, BANDWIDTH, axis="size", series=lambda row: name_of[id(row)],
+        y_title=bench.axis_title(chosen, "bytes counted a second"), x_title="bytes of each buffer",
+        boundaries=[*knee_marks(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (), height=280,
+    )  # fmt: skip
 
 
 def _bandwidth_lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -169,14 +158,11 @@ def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
     """Yields small multiples: the bandwidth of each implementation of the loop, a panel for each operation."""
     rows = _bandwidths(bench)
     if bench.varying(rows, "size"):
-        curves = Curves(
-            axis="size",
-            series=bench.series(rows, "size"),
-            panel=lambda row: _operation(bench, row),
-            y_title=bench.axis_title(rows, "bytes counted a second"),
+        yield from charted(
+            bench, rows, BANDWIDTH_BY_KERNEL, axis="size", series=bench.series(rows, "size"),
+            panel=lambda row: _operation(bench, row), y_title=bench.axis_title(rows, "bytes counted a second"),
             x_title="bytes of each buffer",
-        )
-        yield from charted(bench, rows, BANDWIDTH_BY_KERNEL, curves)
+        )  # fmt: skip
 
 
 def _bandwidths(bench: Bench) -> list[Row]:
@@ -201,15 +187,11 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
              for row in rows if (bytes_ := row.parameters.get("size")) in alone]  # fmt: skip
     places = {"x": quantitative("x"), "y": quantitative("y"), "detail": nominal("of")}
     dotted = layer("line", places, data=values(ideal), style="ideal", clip=True)
-    curves = Curves(
-        axis="chains",
-        series=bench.series(rows, "chains"),
-        y_title=_y_title(rows, "one load"),
-        x_title="independent chains under way in one thread",
-        legend="buffer of",
+    yield from charted(
+        bench, rows, PARALLELISM, axis="chains", series=bench.series(rows, "chains"),
+        y_title=_y_title(rows, "one load"), x_title="independent chains under way in one thread", legend="buffer of",
         more=[dotted] if ideal else (),
-    )
-    yield from charted(bench, rows, PARALLELISM, curves)
+    )  # fmt: skip
 
 
 def line(bench: Bench) -> Iterator[Chart]:
@@ -217,29 +199,21 @@ def line(bench: Bench) -> Iterator[Chart]:
     lines = sorted({c.line_bytes for c in bench.results.index.machine.caches if c.line_bytes})
     end = max((whole_number(row, "distance") for row in rows), default=0)
     reported = dashed_rules([(bytes_, f"OS: line of {size(bytes_)}") for bytes_ in lines], end)
-    curves = Curves(
-        axis="distance",
-        series=bench.series(rows, "distance"),
-        y_title=_y_title(rows, "the second touch"),
-        x_title="bytes from the first touch to the second",
-        height=260,
+    yield from charted(
+        bench, rows, LINE, axis="distance", series=bench.series(rows, "distance"),
+        y_title=_y_title(rows, "the second touch"), x_title="bytes from the first touch to the second", height=260,
         boundaries=reported if bench.is_the_machine else (),
-    )
-    yield from charted(bench, rows, LINE, curves)
+    )  # fmt: skip
 
 
 def by_abi(bench: Bench, subject: Subject) -> Iterator[Chart]:
     """Yields a panel for each ABI on shared axes, if there are at least two."""
     rows = bench.by_abi(bench.meaning(*subject.means))
     if len({row.abi for row in rows}) >= 2:
-        curves = Curves(
-            axis="size",
-            series=bench.series(rows, "size"),
-            panel=lambda row: row.abi,
-            y_title=_y_title(rows, "one access"),
-            x_title="bytes of the buffer",
-        )
-        yield from charted(bench, rows, subject, curves)
+        yield from charted(
+            bench, rows, subject, axis="size", series=bench.series(rows, "size"), panel=lambda row: row.abi,
+            y_title=_y_title(rows, "one access"), x_title="bytes of the buffer",
+        )  # fmt: skip
 
 
 def _y_title(rows: Sequence[Row], operation: str) -> str:
@@ -272,10 +246,10 @@ def load(bench: Bench) -> Iterator[Chart]:
                     pace=row.parameters["delay"])
         for row, traffic in pairs
     )  # fmt: skip
-    curves = Curves("delay", mix, "one dependent load", X_TITLE, panel, log=False, banded=False, joined_by="pace")
     leading = ("series", "traffic"), ("beside", "background traffic")
     rows, traffics = zip(*pairs, strict=True)
-    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, leading), [*rows, *traffics])
+    lines = Lines(data, rows[0].unit, _x, leading, "one dependent load", log=False, banded=False, joined_by="pace")
+    yield LOAD.chart(lines, [*rows, *traffics])
 
 
 def rows_with_traffic(bench: Bench) -> list[tuple[Row, Row]]:
