@@ -22,9 +22,9 @@ import numpy as np
 
 from tollmeter.library.derive import open_run
 from tollmeter.library.options import TimeOptions
-from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, ratios
+from tollmeter.library.timed import BUDGET_S, ratios
 from tollmeter.model import PRECISION
-from tollmeter.report.timed import TIME, Wanted, gauges_of, verdict
+from tollmeter.report.timed import TIME, gauges_of, verdict
 
 
 def medians(folder: Path, command: str) -> float:
@@ -47,7 +47,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int)
     parser.add_argument("--beside", default="")
     asked = parser.parse_args()
-    wanted = Wanted(asked.precision, RATIO_SHARE, asked.budget)
     texts = [asked.command, asked.other or asked.command]
     verdicts: Counter[str] = Counter()
     logs, beside = [], []
@@ -56,7 +55,7 @@ def main() -> None:
             folder = Path(name) / "run"
             options = TimeOptions(runs=asked.runs, out=folder, precision=asked.precision, budget_s=asked.budget)
             for pair in ratios(texts, options):
-                verdicts[verdict(pair, wanted, 1.0).partition(":")[0]] += 1
+                verdicts[verdict(pair, asked.precision, asked.budget, 1.0).partition(":")[0]] += 1
                 logs.append(log(pair.ratio))
             if asked.beside:
                 theirs = of_hyperfine(asked.beside, asked.command, asked.runs or 1000, Path(name))

@@ -31,7 +31,7 @@ from tollmeter.library.prepare import sealed_head
 from tollmeter.library.resume import interrupted
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
 from tollmeter.model import EXIT_STATUS, Build, ClockReading, Failure, Opposed, Results
-from tollmeter.report.timed import Wanted, gauges_of, lines, verdict
+from tollmeter.report.timed import gauges_of, lines, verdict
 from tollmeter.store.journal import Journal
 from tollmeter.targets import energy
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
@@ -41,7 +41,7 @@ from tollmeter.toolchain.build import find_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_SET = parameter_sets((), None, ())
-WANTED = Wanted(0.03, timed.RATIO_SHARE, 20.0)
+PRECISION, BUDGET_S = 0.03, 20.0
 
 
 # ---- the words ------------------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def measured(
     return done, open_run(folder / "run")
 
 
-def shown(results: Results, *names: str, wanted: Wanted = WANTED) -> str:
-    return "\n".join(lines(results, dict.fromkeys(names, ""), wanted))
+def shown(results: Results, *names: str, metrics: Sequence[str] = ()) -> str:
+    return "\n".join(lines(results, dict.fromkeys(names, ""), PRECISION, BUDGET_S, metrics))
 
 
 def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
@@ -239,7 +239,7 @@ def test_a_small_difference_is_not_called_the_same(ends: tuple[float, float, flo
         metric="time", unit="ns", point="b", against="a", ratio=ratio, low=low, high=high, blocks=20,
         verdict="cannot tell",
     )  # fmt: skip
-    assert verdict(pair, WANTED, 10.0) == said
+    assert verdict(pair, PRECISION, BUDGET_S, 10.0) == said
 
 
 @pytest.mark.parametrize(("options", "runs"), [
@@ -298,7 +298,7 @@ def test_metrics_that_are_asked_for_are_counted_in_every_run_and_compared(tmp_pa
     assert [medians["true", name] for name in metrics] == [4000, 9000, 75, None]
     ratios = {pair.metric: round(pair.ratio, 3) for pair in results.index.opposed}
     assert (ratios["cycles"], ratios["instructions"], ratios["page-faults"]) == (2, 2, 1)
-    said = shown(results, "true", "true (2)", wanted=WANTED._replace(metrics=metrics))
+    said = shown(results, "true", "true (2)", metrics=metrics)
     assert "cycles: 2.00 times as many" in said and "page-faults 75" in said
     assert "energy" not in said and "in some runs" in done.uncounted["energy"]
 

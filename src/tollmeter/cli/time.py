@@ -203,13 +203,12 @@ def _progress() -> Callable[[int, float], None]:
 
 
 def _print(results: Results, commands: Sequence[Command], options: TimeOptions, answer: TextIO) -> None:
-    from tollmeter.library.timed import BUDGET_S, RATIO_SHARE
+    from tollmeter.library.timed import BUDGET_S
     from tollmeter.model import printable
-    from tollmeter.report.timed import Wanted, lines
+    from tollmeter.report.timed import lines
 
     shells = {command.name: command.shell for command in commands}
-    wanted = Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S, options.metrics)
-    for line in lines(results, shells, wanted):
+    for line in lines(results, shells, options.precision, options.budget_s or BUDGET_S, options.metrics):
         print(printable(line), file=answer)
 
 

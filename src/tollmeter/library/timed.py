@@ -57,7 +57,7 @@ from tollmeter.numbers.known import Known, nothing_made
 from tollmeter.numbers.meanings import PROGRAM
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.protocol import Outcomes
-from tollmeter.report.timed import COMMAND, TIME
+from tollmeter.report.timed import COMMAND, RATIO_SHARE, TIME
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
@@ -72,9 +72,6 @@ from tollmeter.version import VERSION
 PROBE = "command.run"
 """Probe of timed commands."""
 BUDGET_S, MIN_RUNS = 20.0, 10
-RATIO_SHARE = 1 / 3
-"""Half-width of a ratio at which the run ends, as a share of the requested precision: a difference of the whole
-precision is then resolved."""
 _LEAST_S = 1.0
 """Fewest seconds of measuring for each command, so that the run is longer than one disturbance."""
 _LEAST_PARTS = 10

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from math import inf, log, log1p
 from statistics import fmean
-from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_beyond, budget_text
@@ -22,16 +21,9 @@ COMMAND, TIME = "command", "time"
 """The parameter and the first metric of a run of commands."""
 ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
 """The second parameter of a bill, and its values for a whole run and for the boundary alone."""
-
-
-class Wanted(NamedTuple):
-    """The requested result of a comparison. precision: of a time, and the least difference. ratio_share: half-width of
-    a ratio that ends a run. metrics: requested in addition to time."""
-
-    precision: float
-    ratio_share: float
-    budget_s: float
-    metrics: tuple[str, ...] = ()
+RATIO_SHARE = 1 / 3
+"""Half-width of a ratio at which the run ends, as a share of the requested precision: a difference of the whole
+precision is then resolved."""
 
 
 def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[float]:
@@ -41,8 +33,11 @@ def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[fl
             yield outcome.gauges[gauge]
 
 
-def lines(results: Results, shells: Mapping[str, str], wanted: Wanted) -> Iterator[str]:
-    """Yields the answer as text. shells: by command, the first being the reference, its shell; empty without one."""
+def lines(
+    results: Results, shells: Mapping[str, str], precision: float, budget_s: float, metrics: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yields the answer as text. shells: by command, the first being the reference, its shell; empty without one.
+    precision: requested of a time, and the least difference. metrics: requested in addition to time."""
     run = results.index.run
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
@@ -50,17 +45,17 @@ def lines(results: Results, shells: Mapping[str, str], wanted: Wanted) -> Iterat
     points = {dict(outcome.point.parameters)[COMMAND]: pair_name(outcome.point) for outcome in results.outcomes}
     against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
     pairs = results.index.opposed
-    against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in pairs if pair.metric == TIME}
+    against |= {pair.point: verdict(pair, precision, budget_s, run.seconds) for pair in pairs if pair.metric == TIME}
     for place, (name, shell) in enumerate(shells.items(), 1):
         yield f"{place}  {name}" if len(shells) > 1 else name
         point = points.get(name, "")
         if shell:
             yield f"   started by {shell} -c: the times contain the shell's"
         taken = partial(gauges_of, results.outcomes, name)
-        yield from (f"   {line}" for line in _of_command(taken, rows.get(name, {}), wanted.metrics))
+        yield from (f"   {line}" for line in _of_command(taken, rows.get(name, {}), metrics))
         if place > 1:
             yield f"   against 1  {against.get(point, f'not compared: command {place} has no result')}"
-            yield from (f"   {line}" for line in _of_metrics(pairs, point, wanted.metrics))
+            yield from (f"   {line}" for line in _of_metrics(pairs, point, metrics))
     first = {output for name in shells for output in islice(gauges_of(results.outcomes, name, OUTPUT_GAUGE), 1)}
     if len(first) > 1:
         yield "The commands print different output."
@@ -120,19 +115,18 @@ def time_with_interval(median: float, low: float | None, high: float | None) -> 
     return f"{time(median)} {plus_minus(median, low, high)} ({time(low)} to {time(high)}, 95 %)"
 
 
-def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
-    """Returns the verdict on a pair of commands. seconds: duration of the run."""
+def verdict(pair: Opposed, precision: float, budget_s: float, seconds: float) -> str:
+    """Returns the verdict on a pair of commands. precision: least difference. seconds: duration of the run, whose
+    budget was `budget_s`."""
     if pair.verdict != "cannot tell":
         return f"{pair.verdict}: {_by(pair)}"
-    if is_same(pair, wanted.precision) and not pair.low <= 1 <= pair.high:
-        return f"{_small(pair)}, below the threshold of {percent(wanted.precision)}"
-    if is_same(pair, wanted.precision):
-        return f"same within {percent(wanted.precision)}: {_by(pair)}"
-    half, enough = log(pair.high / pair.low) / 2, log1p(wanted.precision * wanted.ratio_share)
+    if is_same(pair, precision) and not pair.low <= 1 <= pair.high:
+        return f"{_small(pair)}, below the threshold of {percent(precision)}"
+    if is_same(pair, precision):
+        return f"same within {percent(precision)}: {_by(pair)}"
+    half, enough = log(pair.high / pair.low) / 2, log1p(precision * RATIO_SHARE)
     needed_s = seconds * (half / enough) ** 2 if enough else inf
-    return (
-        f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(wanted.budget_s, needed_s)))} would decide"
-    )
+    return f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(budget_s, needed_s)))} would decide"
 
 
 def _small(pair: Opposed) -> str:
