@@ -26,7 +26,8 @@ from tollmeter.numbers.readings import RATES, Reading, as_unit
 from tollmeter.numbers.row_of import MetricEstimates, PointReadings, metric_estimates
 from tollmeter.numbers.rows import in_parts, row_key, usable_visits
 from tollmeter.numbers.series import Part, Series, series_of
-from tollmeter.report.explained import CodeLine, CrossingCode, ExplainedProbe, ExplainedRow, ExplainedVisit, Seen
+from tollmeter.report.explained import CrossingCode, ExplainedProbe, ExplainedRow, ExplainedVisit
+from tollmeter.report.numbers import count, percent, plain
 from tollmeter.store.request import read_request
 from tollmeter.toolchain.probe_source import ProbeSource, read_source
 
@@ -43,6 +44,7 @@ _COUNTS = {
     "major_faults": "major page faults", "minor_faults": "minor page faults",
     "steal_ticks": "ticks stolen by the hypervisor",
 }  # fmt: skip
+_UNREPORTED = "not reported"
 
 
 # ---- a probe --------------------------------------------------------------------------------------------------------
@@ -89,7 +91,8 @@ def _code(
     return tuple(CrossingCode(of.function.name, shown, tuple(_lines(of))) for of in found), remark
 
 
-def _lines(code: CalledCode) -> Iterator[CodeLine]:
+def _lines(code: CalledCode) -> Iterator[str]:
+    """Yields the text of each instruction, and the target of a jump or call."""
     inside = {one.address for one in code.instructions}
     for one in code.instructions:
         if one.enters:
@@ -101,7 +104,8 @@ def _lines(code: CalledCode) -> Iterator[CodeLine]:
             remark = "back" if one.target is not None and one.target <= one.address else ""
         else:
             remark = f"goes on in {code.names[one.target]}" if one.target in code.names else ""
-        yield CodeLine(one.address, f"{one.mnemonic} {one.operands}".strip(), remark)
+        text = f"{one.address:x}  {f'{one.mnemonic} {one.operands}'.strip()}"
+        yield f"{text:<52}; {remark}" if remark else text
 
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
@@ -210,22 +214,24 @@ def _discarded(ok: Sequence[Outcome], probe: Probe, metric: Metric) -> Iterator[
                 yield (sample.body[1] - sample.body[0]) / sample.iterations / operations
 
 
-def _seen(ok: Sequence[Outcome], probe: Probe) -> tuple[Seen, ...]:
-    """Returns totals of the evidence over all samples; None for evidence that the system did not report."""
+def _seen(ok: Sequence[Outcome], probe: Probe) -> dict[str, str]:
+    """Returns totals of the evidence over all samples, by its kind."""
     if not any(outcome.samples for outcome in ok):
-        return ()
+        return {}
     taken = Taken([outcome.samples for outcome in ok])
-    made = [Seen(what, _total(taken.column(name))) for name, what in _COUNTS.items()]
-    delay = _total(taken.column("delay_ns"))
-    timed = float(taken.timed_ns().sum())
-    made.append(Seen("time in which other tasks had its CPU", None if delay is None else delay / 1e9, "s", timed / 1e9))
+    totals = {what: _total(taken.column(name)) for name, what in _COUNTS.items()}
+    made = {what: _UNREPORTED if total is None else count(total) for what, total in totals.items()}
+    delay_ns, timed_ns = _total(taken.column("delay_ns")), float(taken.timed_ns().sum())
+    made["time in which other tasks had its CPU"] = (
+        _UNREPORTED if delay_ns is None else f"{plain(delay_ns / 1e9)} of {plain(timed_ns / 1e9)} s"
+    )
     rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
     rates = rates[rates > 0]
     if len(rates) > 1:
         off = float(np.quantile(np.abs(rates / np.median(rates) - 1), _MOST_READINGS))
-        made.append(Seen("control loop, off its median in nine of ten readings by up to", off, "share"))
+        made["control loop, off its median in nine of ten readings by up to"] = percent(off)
     lacking = {what for outcome in ok for what in missing_evidence(outcome, probe)}
-    return (*made, *(Seen(what, None) for what in sorted(lacking)))
+    return made | dict.fromkeys(sorted(lacking), _UNREPORTED)
 
 
 def _total(column: Array) -> float | None:

@@ -35,20 +35,12 @@ _ROLES = {
 }
 
 
-class CodeLine(NamedTuple):
-    """A line of machine code. remark: target of the instruction; empty for none."""
-
-    address: int
-    text: str
-    remark: str
-
-
 class CrossingCode(NamedTuple):
-    """The machine code of a crossing. path: of the executable."""
+    """The machine code of a crossing. path: of the executable. lines: an instruction each."""
 
     function: str
     path: str
-    lines: tuple[CodeLine, ...]
+    lines: tuple[str, ...]
 
 
 class ExplainedProbe(NamedTuple):
@@ -80,26 +72,17 @@ class ExplainedVisit(NamedTuple):
     high: float | None
 
 
-class Seen(NamedTuple):
-    """A total of one kind of evidence over all samples, None if not reported. of: the total that contains it."""
-
-    what: str
-    total: float | None
-    unit: str = ""
-    of: float = 0.0
-
-
 class ExplainedRow(NamedTuple):
-    """The explanation of a row. aside: samples discarded by reason; failed: visits without a number by reason. values,
-    discarded: of single batches, in the metric's unit. way: how a sample becomes a value. stands_for: the statistic
-    of a visit."""
+    """The explanation of a row. aside: samples discarded by reason; failed: visits without a number by reason. seen:
+    evidence beside all samples, by its kind. values, discarded: of single batches, in the metric's unit. way: how a
+    sample becomes a value. stands_for: the statistic of a visit."""
 
     row: Row
     metric: Metric
     visits: tuple[ExplainedVisit, ...]
     aside: Counter[str]
     failed: Counter[str]
-    seen: tuple[Seen, ...]
+    seen: dict[str, str]
     counted: tuple[str, ...]
     values: tuple[float, ...]
     discarded: tuple[float, ...]
@@ -127,7 +110,7 @@ def probe_blocks(explained: ExplainedProbe) -> Iterator[Block]:
     for code in explained.code:
         yield heading(f"Machine code: {code.function} in {code.path}")
         whole = f"objdump -d --no-show-raw-insn --disassemble={code.function} {code.path}"
-        yield Listing(_cut([*map(_instruction, code.lines)], MOST_INSTRUCTIONS, whole), indent=2)
+        yield Listing(_cut(code.lines, MOST_INSTRUCTIONS, whole), indent=2)
     if explained.remark:
         yield f"{explained.remark}."
 
@@ -143,11 +126,6 @@ def _evidence_against(probe: Probe) -> str:
 def _cut(lines: Sequence[str], most: int, rest: str) -> tuple[str, ...]:
     left = len(lines) - most
     return tuple(lines) if left <= 0 else (*lines[:most], f"... {count(left)} more: {rest}")
-
-
-def _instruction(line: CodeLine) -> str:
-    text = f"{line.address:x}  {line.text}"
-    return f"{text:<52}; {line.remark}" if line.remark else text
 
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
@@ -286,20 +264,10 @@ def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
 def _evidence(explained: ExplainedRow) -> Iterator[Block]:
     if explained.seen:
         columns = [Column("Evidence beside all samples"), Column("", True)]
-        yield Table(columns, [Line((seen.what, _amount(seen))) for seen in explained.seen])
+        yield Table(columns, [*map(Line, explained.seen.items())])
     for counts, what in ((explained.aside, "Discarded samples"), (explained.failed, "Visits without a number")):
         if counts:
             lines = [Line((reason, count(number))) for reason, number in counts.most_common()]
             yield Table([Column(what), Column("", True)], lines)
         elif counts is explained.aside and explained.seen:
             yield "No sample was discarded."
-
-
-def _amount(seen: Seen) -> str:
-    if seen.total is None:
-        return "not reported"
-    if seen.unit == "share":
-        return percent(seen.total)
-    if seen.unit:
-        return f"{plain(seen.total)} of {plain(seen.of)} {seen.unit}"
-    return count(seen.total)
