@@ -85,7 +85,7 @@ class Gallery:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
             made = make()
-            overlay.write(made, path) if isinstance(made, Overlay) else page.write(made, path)
+            page.put(overlay.render(made) if isinstance(made, Overlay) else page.render(made), path)
         return path
 
     @contextlib.contextmanager

@@ -16,10 +16,10 @@ from tollmeter.cli.main import main
 from tollmeter.experiment.precision import hodges_lehmann
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
-from tollmeter.library.explaining import explained_probe, explained_rows
+from tollmeter.library.explaining import explained_rows, probe_blocks
 from tollmeter.model import Failure
 from tollmeter.report.blocks import Listing
-from tollmeter.report.explained import probe_blocks, row_blocks
+from tollmeter.report.explained import row_blocks
 from tollmeter.report.strips import SCALE, interval
 from tollmeter.toolchain.build import probe_names
 from tollmeter.toolchain.probe_source import read_source
@@ -52,7 +52,7 @@ def test_a_probe_says_what_it_refuses() -> None:
 def test_a_probe_that_is_not_of_this_version_has_its_description(run: Path) -> None:
     """Such as the command of a suite."""
     probe = msgspec.structs.replace(next(iter(open_run(run).probes.values())), probe="no.such")
-    assert len(list(probe_blocks(explained_probe(probe)))) > 1
+    assert len(list(probe_blocks(probe))) > 1
 
 
 def test_the_visits_that_are_shown_make_the_number(tmp_path: Path) -> None:
@@ -117,7 +117,5 @@ def test_the_verbs_print_method_code_and_visits(run: Path, capsys: pytest.Captur
 def test_code_is_printed_as_it_is() -> None:
     probe = places.described_probes(["kernel.enter_syscall"])["kernel.enter_syscall"]
     assert probe
-    listed = [
-        line for block in probe_blocks(explained_probe(probe)) if isinstance(block, Listing) for line in block.lines
-    ]
+    listed = [line for block in probe_blocks(probe) if isinstance(block, Listing) for line in block.lines]
     assert "  const long number = entry->number;" in listed

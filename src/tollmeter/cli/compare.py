@@ -93,6 +93,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
     machines, or two without a common chart, a gallery. Raises Failure: 2 unless there are two runs of one machine, 4
     if they have no common chart, 5 if it cannot be written."""
     from tollmeter.report import overlay
+    from tollmeter.report.page import put
 
     if comparison.by or (len(comparison.runs) != 2 and not comparison.machines):
         raise Failure("--format html compares two runs, or several with --machines")
@@ -100,7 +101,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
     if len(folders) == 2:
         path = out or folders[0] / f"beside-{plain_name(folders[1].resolve().name)}.html"
         try:
-            overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
+            put(overlay.render(overlay.two((comparison.runs[0], comparison.runs[1]))), path)
         except Failure as failure:
             if not comparison.machines or failure.exit_code != overlay.CANNOT_TELL:
                 raise

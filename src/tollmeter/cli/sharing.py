@@ -241,11 +241,13 @@ def _page_name(name: str, words: Sequence[str]) -> str:
 def _of_two(folders: Sequence[Path], words: Sequence[str], charts: Path | None, out: Path | None) -> Iterator[Path]:
     from tollmeter.library.row_words import selected_rows
     from tollmeter.report import overlay
+    from tollmeter.report.charts.chart import pictures
+    from tollmeter.report.page import put
 
     first, second = (selected_rows(results, words) for results in open_two(folders))
     name = _page_name(f"beside-{plain_name(folders[1].resolve().name)}.html", words)
     pair, path = overlay.two((first, second)), out or folders[0] / name
-    overlay.write(pair, path)
+    put(overlay.render(pair), path)
     yield path
     if charts:
-        yield from overlay.save(pair, charts)
+        yield from pictures(pair.charts, pair.runs, charts)

@@ -136,15 +136,15 @@ def print_explained(results: Results, form: str) -> None:
     """Prints the explanation of the first selected rows. Raises Failure (2) for a form other than a table."""
     if form != "table":
         raise Failure("--explain prints only a table; --raw has the samples in every form")
-    from tollmeter.library.explaining import explained_probe, explained_rows
-    from tollmeter.report.explained import MOST_ROWS, left_out, probe_blocks, row_blocks
+    from tollmeter.library.explaining import explained_rows, probe_blocks
+    from tollmeter.report.explained import MOST_ROWS, left_out, row_blocks
 
     rows, whole = results.index.rows, open_run(Path(results.index.run.folder))
     builds = {(build.probe, build.abi): build for build in results.builds}
     shown = rows[:MOST_ROWS]
     for name in dict.fromkeys(row.probe for row in shown):
         abi = next(row.abi for row in shown if row.probe == name)
-        print_view(probe_blocks(explained_probe(results.probes[name], abi, builds.get((name, abi)))))
+        print_view(probe_blocks(results.probes[name], abi, builds.get((name, abi))))
         for explained in explained_rows(whole, [row for row in shown if row.probe == name]):
             print_view(row_blocks(explained))
     print_view(left_out(rows, results.index.run.folder))
@@ -178,7 +178,7 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
 def print_attribution(results: Results, words: str, form: str) -> None:
     """Prints attributions. Raises Failure: 2 unless the words name two ABIs of the run, 4 if it timed no program under
     both on one target."""
-    from tollmeter.report.study_view import attribution_blocks
+    from tollmeter.report.programs import attribution_blocks
     from tollmeter.studies.attribution import attributed
 
     abis = [word.strip() for word in words.split(",")]
@@ -345,13 +345,12 @@ def list_(
 def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
     if what != "probes" or not names or form != "table":
         raise Failure(f"--explain prints a table of probes by name: `{typed('list', 'probes', 'NAME', '--explain')}`")
-    from tollmeter.library.explaining import explained_probe
-    from tollmeter.report.explained import probe_blocks
+    from tollmeter.library.explaining import probe_blocks
 
     for name, probe in places.described_probes(names).items():
         if probe is None:
             raise Failure(f"{name} is not described yet: `{typed('run', name)}` builds it", 5)
-        print_view(probe_blocks(explained_probe(probe)))
+        print_view(probe_blocks(probe))
 
 
 def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:

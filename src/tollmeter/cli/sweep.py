@@ -185,6 +185,7 @@ def _answered(end: SweepEnd, form: str) -> int:
     from tollmeter.library.sweeping import runs_of
     from tollmeter.report import swept as report
     from tollmeter.report import swept_page
+    from tollmeter.report.page import put
 
     found = report.swept_values(end.sweep, runs_of(end.sweep))
     if form == "json":
@@ -194,7 +195,7 @@ def _answered(end: SweepEnd, form: str) -> int:
     page = Path(end.sweep.folder) / PAGE
     try:
         with doing("writing the page"):
-            swept_page.write(found, page)
+            put(swept_page.render(found), page)
     except Failure as failure:
         print_notice(failure.sentence)
         return gravest(_code(end, found), INFRASTRUCTURE)

@@ -26,8 +26,10 @@ from tollmeter.numbers.readings import RATES, Reading, as_unit
 from tollmeter.numbers.row_of import MetricEstimates, PointReadings, metric_estimates
 from tollmeter.numbers.rows import in_parts, row_key, usable_visits
 from tollmeter.numbers.series import Part, Series, series_of
-from tollmeter.report.explained import CrossingCode, ExplainedProbe, ExplainedRow, ExplainedVisit
+from tollmeter.report.blocks import Block, Listing, heading
+from tollmeter.report.explained import ExplainedRow, ExplainedVisit
 from tollmeter.report.numbers import count, percent, plain
+from tollmeter.report.probe_description import blocks as description
 from tollmeter.store.request import read_request
 from tollmeter.toolchain.probe_source import ProbeSource, read_source
 
@@ -45,50 +47,87 @@ _COUNTS = {
     "steal_ticks": "ticks stolen by the hypervisor",
 }  # fmt: skip
 _UNREPORTED = "not reported"
+_ROLES = {
+    "body": "What is timed",
+    "control": "What is timed beside it, without the boundary",
+    "check": "What proves the work, before the first sample and after the last",
+}
+MOST_INSTRUCTIONS, MOST_LINES = 40, 60
+"""Instructions and lines of one function: the loop of most bodies is shorter, and objdump shows longer ones."""
 
 
 # ---- a probe --------------------------------------------------------------------------------------------------------
 
 
-def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = None) -> ExplainedProbe:
-    """Returns the explanation of a probe. abi: ABI of the executable; by default the first that is built. build: the
-    build that a run measured."""
+def probe_blocks(probe: Probe, abi: str | None = None, build: Build | None = None) -> Iterator[Block]:
+    """Yields the description of a probe, its method, its functions, what would mislead, and its machine code. abi: ABI
+    of the executable; by default the first that is built. build: the build that a run measured."""
+    yield from description(probe)
     try:
         source: ProbeSource | None = read_source(places.ROOT / "probes", probe.probe)
     except Failure:
         source = None  # a workload of a suite, a command, or a probe of another version
-    if source is None:
-        return ExplainedProbe(probe, (), "", (), (), (), None)
-    refusals = [f"wrong answer: {text}" for text in source.wrong] + [f"no number: {text}" for text in source.skipped]
-    return ExplainedProbe(
-        probe, source.method, f"probes/{source.path}",
-        tuple((one.role, one.name, tuple(one.text.splitlines())) for one in source.functions if one.text),
-        tuple(refusals), *_code(source, probe.probe, abi, build),
-    )  # fmt: skip
+    if source is not None:
+        yield from _method(source)
+    yield heading("What would mislead")
+    yield _evidence_against(probe)
+    if source is not None:
+        if refusals := [*(f"wrong answer: {text}" for text in source.wrong),
+                        *(f"no number: {text}" for text in source.skipped)]:  # fmt: skip
+            yield "The probe gives no number, but one of these sentences:"
+            yield Listing(refusals, indent=2)
+        yield from _code(source, probe.probe, abi, build)
 
 
-def _code(
-    source: ProbeSource, probe: str, abi: str | None, build: Build | None
-) -> tuple[tuple[CrossingCode, ...], str | None]:
-    """Returns the compiled body, and the reason why there is none, or why it may not be the measured code."""
+def _method(source: ProbeSource) -> Iterator[Block]:
+    for file, paragraphs in source.method:
+        yield heading(f"Method, as {file} has it")
+        yield from paragraphs
+    path = f"probes/{source.path}"
+    for function in source.functions:
+        if function.text:
+            yield heading(f"{_ROLES[function.role]}: {function.name}() of {path}")
+            yield Listing(_cut(function.text.splitlines(), MOST_LINES, f"the rest is in {path}"), indent=2)
+
+
+def _evidence_against(probe: Probe) -> str:
+    """Returns the reasons for which a sample is discarded, by the probe's declarations."""
+    against = [] if probe.switches else ["a context switch"]
+    against += [] if probe.faults else ["a major page fault"]
+    against += ["another CPU", "stolen time", "a control loop off its rate"]
+    return f"A sample is discarded on evidence of {', '.join(against[:-1])} or {against[-1]}."
+
+
+def _cut(lines: Sequence[str], most: int, rest: str) -> Sequence[str]:
+    left = len(lines) - most
+    return lines if left <= 0 else (*lines[:most], f"... {count(left)} more: {rest}")
+
+
+def _code(source: ProbeSource, probe: str, abi: str | None, build: Build | None) -> Iterator[Block]:
+    """Yields the compiled body, and why there is none, or why it may not be the measured code."""
     built = abis_of_built(places.ROOT / "build").get(probe, [])
     body = source.named("body")
     own = platform.machine()
     of_abi = abi or (own if own in built else next(iter(built), None))
     if of_abi not in built or body is None:
-        return (), f"{probe} is not built here{f' for {abi}' if abi else ''}, so that its code cannot be read"
+        yield f"{probe} is not built here{f' for {abi}' if abi else ''}, so that its code cannot be read."
+        return
     path = places.ROOT / "build" / of_abi / probe
     from tollmeter.toolchain.disassemble import code_from
 
     try:
-        remark = None
-        if build is not None and hashlib.sha256(path.read_bytes()).hexdigest() != build.sha256:
-            remark = "the executable was built again since this run: what was measured may be other code"
+        is_other = build is not None and hashlib.sha256(path.read_bytes()).hexdigest() != build.sha256
         found = code_from(path, body.name)
     except (Failure, OSError) as error:
-        return (), f"its code cannot be read: {error}"
-    shown = str(places.shown(path))
-    return tuple(CrossingCode(of.function.name, shown, tuple(_lines(of))) for of in found), remark
+        yield f"its code cannot be read: {error}."
+        return
+    for code in found:
+        name, shown = code.function.name, places.shown(path)
+        whole = f"objdump -d --no-show-raw-insn --disassemble={name} {shown}"
+        yield heading(f"Machine code: {name} in {shown}")
+        yield Listing(_cut([*_lines(code)], MOST_INSTRUCTIONS, whole), indent=2)
+    if is_other:
+        yield "the executable was built again since this run: what was measured may be other code."
 
 
 def _lines(code: CalledCode) -> Iterator[str]:

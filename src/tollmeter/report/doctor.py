@@ -16,7 +16,7 @@ from rich.text import Text
 from tollmeter.model import DISTORTING, RANKS, Finding, Rank, Results, json_document, printable
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import run_verdict, tables
-from tollmeter.report.health import labelled, row_gauges
+from tollmeter.report.health import gauge, row_gauges
 from tollmeter.report.numbers import count, in_a_sentence, of_row
 from tollmeter.report.text_layout import WIDEST, out, wrapped
 from tollmeter.root import typed
@@ -154,21 +154,15 @@ def _state(found: Sequence[Finding], unjudged: Sequence[str]) -> int:
 def prometheus(results: Results, found: Sequence[Finding], unjudged: Sequence[str]) -> bytes:
     """Returns text format 0.0.4, as node_exporter's textfile collector reads it."""
     ranks = Counter(finding.rank for finding in found)
-    lines = [
-        "# HELP toll_doctor 1 fit to be measured, 0 a condition prevents or distorts it, -1 not judged.",
-        "# TYPE toll_doctor gauge",
-        f"toll_doctor {_state(found, unjudged)}",
-        "# HELP toll_doctor_findings Findings of each rank.",
-        "# TYPE toll_doctor_findings gauge",
-        *(f"{labelled('toll_doctor_findings', {'rank': rank})} {ranks[rank]}" for rank in RANKS),
-    ]
-    if found:
-        lines += ["# HELP toll_doctor_finding 1 for each finding.", "# TYPE toll_doctor_finding gauge"]
     of_names = {finding.name: finding for finding in found}
-    for finding in of_names.values():
-        labels = {"name": finding.name, "rank": finding.rank, "proof": finding.proof}
-        lines.append(f"{labelled('toll_doctor_finding', labels)} 1")
-    return "\n".join([*lines, *row_gauges(results.index.rows), ""]).encode()
+    labelled = ({"name": name, "rank": finding.rank, "proof": finding.proof} for name, finding in of_names.items())
+    fit = "1 fit to be measured, 0 a condition prevents or distorts it, -1 not judged."
+    return "".join((
+        gauge("toll_doctor", fit, [({}, _state(found, unjudged))]),
+        gauge("toll_doctor_findings", "Findings of each rank.", [({"rank": rank}, ranks[rank]) for rank in RANKS]),
+        gauge("toll_doctor_finding", "1 for each finding.", [(labels, 1) for labels in labelled]),
+        row_gauges(results.index.rows),
+    )).encode()  # fmt: skip
 
 
 # ---- a script --------------------------------------------------------------------------------------------------------

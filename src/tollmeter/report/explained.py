@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of `--explain`: for a probe its method, its verification and its machine code; for a row its visits, drawn
-on one scale, and its discarded samples."""
+"""The output of `--explain` for a row: its visits, drawn on one scale, and its discarded samples."""
 
 from __future__ import annotations
 
@@ -8,17 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tollmeter.model import EventSource, Metric, Probe, Row, assignments
+from tollmeter.model import EventSource, Metric, Row, assignments
 from tollmeter.numbers.meanings import WORST
 from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
-from tollmeter.report.probe_description import blocks as description
 from tollmeter.report.strips import SCALE, interval, position_on_scale
 from tollmeter.root import typed
 
-MOST_INSTRUCTIONS, MOST_LINES = 40, 60
-"""Instructions and lines of one function: the loop of most bodies is shorter, and objdump shows longer ones."""
 MOST_VISITS = 24
 """Visits that fit on a screen."""
 MOST_ROWS = 4
@@ -28,32 +24,6 @@ _STANDS_FOR = {
     "quantile": "the lower quartile of its batches", "median": "the median of its batches",
     "mean": "the mean of its batches, over time",
 }  # fmt: skip
-_ROLES = {
-    "body": "What is timed",
-    "control": "What is timed beside it, without the boundary",
-    "check": "What proves the work, before the first sample and after the last",
-}
-
-
-class CrossingCode(NamedTuple):
-    """The machine code of a crossing. path: of the executable. lines: an instruction each."""
-
-    function: str
-    path: str
-    lines: tuple[str, ...]
-
-
-class ExplainedProbe(NamedTuple):
-    """The explanation of a probe. functions: role, name and lines of each function that the probe names. refusals:
-    sentences that replace a number. code: machine code of its body. remark: why there is none, or a doubt about it."""
-
-    probe: Probe
-    method: tuple[tuple[str, tuple[str, ...]], ...]
-    source: str
-    functions: tuple[tuple[str, str, tuple[str, ...]], ...]
-    refusals: tuple[str, ...]
-    code: tuple[CrossingCode, ...]
-    remark: str | None
 
 
 class ExplainedVisit(NamedTuple):
@@ -89,46 +59,6 @@ class ExplainedRow(NamedTuple):
     clock_hz: float | None
     way: tuple[str, ...] = ()
     stands_for: str = ""
-
-
-# ---- a probe --------------------------------------------------------------------------------------------------------
-
-
-def probe_blocks(explained: ExplainedProbe) -> Iterator[Block]:
-    yield from description(explained.probe)
-    for file, paragraphs in explained.method:
-        yield heading(f"Method, as {file} has it")
-        yield from paragraphs
-    for role, name, lines in explained.functions:
-        yield heading(f"{_ROLES[role]}: {name}() of {explained.source}")
-        yield Listing(_cut(lines, MOST_LINES, f"the rest is in {explained.source}"), indent=2)
-    yield heading("What would mislead")
-    yield _evidence_against(explained.probe)
-    if explained.refusals:
-        yield "The probe gives no number, but one of these sentences:"
-        yield Listing(explained.refusals, indent=2)
-    for code in explained.code:
-        yield heading(f"Machine code: {code.function} in {code.path}")
-        whole = f"objdump -d --no-show-raw-insn --disassemble={code.function} {code.path}"
-        yield Listing(_cut(code.lines, MOST_INSTRUCTIONS, whole), indent=2)
-    if explained.remark:
-        yield f"{explained.remark}."
-
-
-def _evidence_against(probe: Probe) -> str:
-    """Returns the reasons for which a sample is discarded, by the probe's declarations."""
-    against = [] if probe.switches else ["a context switch"]
-    against += [] if probe.faults else ["a major page fault"]
-    against += ["another CPU", "stolen time", "a control loop off its rate"]
-    return f"A sample is discarded on evidence of {', '.join(against[:-1])} or {against[-1]}."
-
-
-def _cut(lines: Sequence[str], most: int, rest: str) -> tuple[str, ...]:
-    left = len(lines) - most
-    return tuple(lines) if left <= 0 else (*lines[:most], f"... {count(left)} more: {rest}")
-
-
-# ---- a row ----------------------------------------------------------------------------------------------------------
 
 
 def row_blocks(explained: ExplainedRow) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tollmeter.model import Results, Row, assignments, first_few, json_document, printable
 from tollmeter.numbers.readings import RATES
@@ -60,36 +60,38 @@ def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) 
 def prometheus(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
     """Returns text format 0.0.4, as node_exporter's textfile collector reads it. toll_health: 1 healthy, 0 slower, -1
     not measured."""
-    lines = ["# HELP toll_health 1 healthy, 0 slower than it should be, -1 not measured.", "# TYPE toll_health gauge"]
-    lines.append(f"toll_health {0 if slower else -1 if unmeasured else 1}")
-    return "\n".join([*lines, *row_gauges(results.index.rows), ""]).encode()
+    state = 0 if slower else -1 if unmeasured else 1
+    health = gauge("toll_health", "1 healthy, 0 slower than it should be, -1 not measured.", [({}, state)])
+    return f"{health}{row_gauges(results.index.rows)}".encode()
 
 
-def row_gauges(every: Sequence[Row]) -> list[str]:
+def row_gauges(every: Sequence[Row]) -> str:
     """Returns the lines of all rows that have a number."""
     rows = [row for row in every if row.median is not None and row.status == "ok"]
-    lines = list(
-        _gauge("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND)
-    )
-    lines += _gauge("toll_bytes_per_second", "Bandwidth.", [row for row in rows if row.unit == "B/s"], 1)
     others = [row for row in rows if row.unit in RATES and row.unit != "B/s"]
-    return [*lines, *_gauge("toll_per_second", "Rate of operations.", others, 1)]
+    kinds = (
+        ("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND),
+        ("toll_bytes_per_second", "Bandwidth.", [row for row in rows if row.unit == "B/s"], 1),
+        ("toll_per_second", "Rate of operations.", others, 1),
+    )
+    return "".join(
+        gauge(name, about, [(_labels(row), f"{(row.median or 0) / divisor:.6g}") for row in of_kind])
+        for name, about, of_kind, divisor in kinds
+    )
 
 
-def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterator[str]:
-    if rows:
-        yield f"# HELP {name} {about}"
-        yield f"# TYPE {name} gauge"
-    for row in rows:
-        parameters = " ".join([row.metric, *assignments(row.parameters.items())])
-        labels = {"probe": row.probe, "parameters": parameters, "abi": row.abi, "state": row.state or ""}
-        yield f"{labelled(name, labels)} {(row.median or 0) / divisor:.6g}"
+def _labels(row: Row) -> dict[str, str]:
+    parameters = " ".join([row.metric, *assignments(row.parameters.items())])
+    return {"probe": row.probe, "parameters": parameters, "abi": row.abi, "state": row.state or ""}
 
 
-def labelled(name: str, labels: Mapping[str, str]) -> str:
-    """Returns a metric's name with its labels."""
-    written = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
-    return f"{name}{{{written}}}"
+def gauge(name: str, about: str, values: Iterable[tuple[Mapping[str, str], object]]) -> str:
+    """Returns the lines of one gauge, each value with its labels; empty without a value."""
+    lines = []
+    for labels, value in values:
+        written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        lines.append(f"{name}{f'{{{written}}}' if written else ''} {value}\n")
+    return f"# HELP {name} {about}\n# TYPE {name} gauge\n{''.join(lines)}" if lines else ""
 
 
 def _escaped(text: str) -> str:

@@ -100,7 +100,7 @@ class RowMedian:
         )
 
 
-def latency(name: str) -> Number:
+def latency_of(name: str) -> Number:
     """Returns the latency in ns of a random load from a level, which waits for the previous load."""
 
     def of_level(index: Index) -> float | None:
@@ -372,11 +372,11 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
         _MHZ._replace(blanks=2),
-        SummaryColumn(6, (latency("L1d"),)),
-        SummaryColumn(6, (latency("L2"),)),
+        SummaryColumn(6, (latency_of("L1d"),)),
+        SummaryColumn(6, (latency_of("L2"),)),
         # the default walk of lat_mem_rd
         SummaryColumn(6, (RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True),)),
-        SummaryColumn(11, (latency("memory"),)),
+        SummaryColumn(11, (latency_of("memory"),)),
     ),
     _section(
         """\

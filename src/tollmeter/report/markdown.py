@@ -18,7 +18,7 @@ from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import listing, rows_by_probe
 from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.probe_sections import command
-from tollmeter.report.study_view import study_blocks
+from tollmeter.report.studies import study_blocks
 from tollmeter.report.text_layout import parts
 from tollmeter.root import typed
 

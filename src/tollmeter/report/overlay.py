@@ -4,7 +4,6 @@ system also get the changed rows; two machines get ratios, and no "faster" or "s
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences
@@ -12,10 +11,10 @@ from tollmeter.model import Failure, Results
 from tollmeter.report import tables
 from tollmeter.report.blocks import Table
 from tollmeter.report.charts import SIDES, Overlay, overlaid
-from tollmeter.report.charts.chart import benches, pictures
+from tollmeter.report.charts.chart import benches
 from tollmeter.report.compared import memory_of, tolls_table, worth
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
-from tollmeter.report.page import BESIDE_MEMORY, put, rendered
+from tollmeter.report.page import BESIDE_MEMORY, rendered
 
 CANNOT_TELL = 4
 
@@ -30,20 +29,9 @@ def two(runs: tuple[Results, Results]) -> Overlay:
     return drawn
 
 
-def write(pair: Overlay, path: Path) -> None:
-    """Writes the page, completely or not at all. Raises Failure (5) if it cannot."""
-    put(render(pair), path)
-
-
 def render(pair: Overlay) -> str:
     """Returns the page's text."""
     return rendered("overlay.html", pair.charts, _words(pair), "overlay.css")
-
-
-def save(pair: Overlay, folder: Path) -> tuple[Path, ...]:
-    """Writes pictures of all charts of both runs, and returns their paths. Raises Failure (5) if they cannot be
-    written."""
-    return pictures(pair.charts, pair.runs, folder)
 
 
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:

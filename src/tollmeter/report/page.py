@@ -41,7 +41,6 @@ from tollmeter.report.peers import peers_table
 from tollmeter.report.probe_sections import chart_of, command, dossiers, explain_words, families, provenance
 from tollmeter.report.shown import own_groups
 from tollmeter.report.studies import REDRAWN, claim_blocks, listings, not_redrawn
-from tollmeter.report.study_view import program_blocks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder, mitigations_table
 from tollmeter.report.worker_scaling import scaling_tables
@@ -222,7 +221,7 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
         "listings": listings(results),
-        "programs": [*bill_tables(results.index.rows, results.probes), *program_blocks(results)],
+        "programs": [*bill_tables(results.index.rows, results.probes), *programs.program_blocks(results)],
         "answer_of_programs": programs.answer_blocks(results, suite) if suite else [],
         "sections": [section for section in sections(results) if section.first or section.several],
     }

@@ -11,7 +11,7 @@ from tollmeter.numbers.meanings import HERE
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
-from tollmeter.studies.attribution import AttributedPart, Attribution
+from tollmeter.studies.attribution import AttributedPart, Attribution, largest
 from tollmeter.studies.choices import AbiPair, Even, Ranking, break_evens, pairs, ranked_options
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
@@ -32,6 +32,11 @@ _VERBS = {
 }  # fmt: skip
 """Verbs by whether the second ABI costs more, and whether it was timed."""
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
+
+
+def program_blocks(results: Results) -> list[Block]:
+    """Returns what each program takes under each ABI, the parts of a saving, and what is missing."""
+    return [*program_tables(results), *attribution_blocks(largest(results)), *program_remarks(results)]
 
 
 def program_tables(results: Results) -> list[Table]:
@@ -94,6 +99,13 @@ def _change(relative: Relative) -> Cell:
 
 
 # ---- attribution ----------------------------------------------------------------------------------------------------
+
+
+def attribution_blocks(attributions: Sequence[Attribution]) -> list[Block]:
+    """Returns the parts to which a saving is attributed; nothing without an attribution."""
+    if not attributions:
+        return []
+    return [attribution_table(attributions), *map(attribution_in_words, attributions), *why_not(attributions)]
 
 
 def attribution_table(attributions: Sequence[Attribution]) -> Table:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's published figures with this machine's, a sentence for each gap, and a study's listing of attempts."""
+"""A study's answer: its published figures with this machine's, a sentence for each gap, and its listing of attempts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Container, Mapping, Sequence
 
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
-from tollmeter.report.blocks import Block, Column, Figure, Line, Table
+from tollmeter.report.blocks import Block, Column, Figure, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, count, plain, quantity, two_digits
+from tollmeter.report.programs import answer_blocks, program_blocks
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
@@ -33,6 +34,18 @@ def tally_in_words(counts: Tally) -> str:
     total = sum(number for number, _ in several)
     counted = ", ".join(f"{number} {words}" for number, words in several if number)
     return f"Of {count(total, 'published figure')}: {counted}." if total else ""
+
+
+def study_blocks(results: Results, suite: Suite) -> list[Block]:
+    """Returns the whole answer, without rates over length, which other runs have too."""
+    return [
+        heading(suite.question),
+        *([f"Source: {suite.source}"] if suite.source else []),
+        *claim_blocks(results, suite),
+        *listings(results),
+        *program_blocks(results),
+        *answer_blocks(results, suite),
+    ]
 
 
 def claim_blocks(results: Results, suite: Suite) -> list[Block]:

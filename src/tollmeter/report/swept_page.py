@@ -4,24 +4,17 @@ parameter."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec.structs import replace
 
 from tollmeter.model import Results, Row, Value
 from tollmeter.report import tables
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.generic import others
-from tollmeter.report.page import put, rendered
+from tollmeter.report.page import rendered
 from tollmeter.report.swept import SweptValues, blocks
 
 _LONGEST = 18
 """Digits of a number on a chart's axis."""
-
-
-def write(swept: SweptValues, path: Path) -> None:
-    """Writes the page, completely or not at all. Raises Failure (5) if it cannot."""
-    put(render(swept), path)
 
 
 def render(swept: SweptValues) -> str:

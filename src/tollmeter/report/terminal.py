@@ -23,7 +23,7 @@ from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
-from tollmeter.report.study_view import study_blocks
+from tollmeter.report.studies import study_blocks
 from tollmeter.report.text_layout import INDENT, out, print_blocks, print_table, width_of, with_command, wrap, wrapped
 from tollmeter.report.tolls import group_tables
 from tollmeter.report.worker_scaling import scaling_tables

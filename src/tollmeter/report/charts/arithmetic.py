@@ -32,7 +32,7 @@ def flops(bench: Bench) -> Iterator[Chart]:
     """Yields one panel for each kernel and precision, with a line for each implementation of each ABI."""
     rows = _rows(bench)
     yield from charted(
-        bench, rows, FLOPS, axis=AXIS, series=_series(bench, rows), panel=_panel(bench, rows),
+        bench, rows, FLOPS, axis=AXIS, series=bench.series_of_abis(rows, AXIS, *PANELLED), panel=_panel(bench, rows),
         y_title=bench.axis_title(rows, "operations a second"), x_title="elements",
     )  # fmt: skip
 
@@ -42,7 +42,7 @@ def speed_up(bench: Bench) -> Iterator[Chart]:
     tables."""
     counted = bench.clock == "instructions"
     rows = [row for row in _rows(bench) if not counted or row.parameters.get("way") != "trapped"]
-    series, panel = _series(bench, rows), _panel(bench, rows)
+    series, panel = bench.series_of_abis(rows, AXIS, *PANELLED), _panel(bench, rows)
     data = [_speed(row, series(row), panel(row)) for row in rows]
     if len(marks.ordered(data, "series")) > 1 and len({d["x"] for d in data}) > 1:
         yield SPEED_UP.chart(_over(data, "times as few instructions" if counted else "times as fast"), rows)
@@ -55,12 +55,6 @@ def _rows(bench: Bench) -> list[Row]:
     panel = _panel(bench, rows)
     amount = Counter(map(panel, rows))
     return sorted(rows, key=lambda row: (-amount[panel(row)], panel(row)))
-
-
-def _series(bench: Bench, rows: Sequence[Row]) -> Name:
-    others, several = bench.varying(rows, AXIS, *PANELLED), bench.several_abis(rows)
-    by = bench.named_by(rows, others)
-    return lambda row: ", ".join([*([row.abi] if several else []), *([by(row)] if others or not several else [])])
 
 
 def _panel(bench: Bench, rows: Sequence[Row]) -> Name:

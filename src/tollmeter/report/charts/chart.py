@@ -170,6 +170,12 @@ class Bench:
         """Returns a function that names a series by the varying parameters, except `but`."""
         return self.named_by(rows, self.varying(rows, *but))
 
+    def series_of_abis(self, rows: Sequence[Row], *but: str) -> Name:
+        """Returns a function that names a series by its ABI, if there are several, and by the varying parameters."""
+        varying, several = self.varying(rows, *but), self.several_abis(rows)
+        by = self.named_by(rows, varying)
+        return lambda row: ", ".join([*([row.abi] if several else []), *([by(row)] if varying or not several else [])])
+
     def panels(self, rows: Sequence[Row], *but: str) -> Name | None:
         """Returns a function that names a panel by the varying parameters; None if none varies."""
         parameters = self.varying(rows, *but)

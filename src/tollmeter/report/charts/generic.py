@@ -50,16 +50,11 @@ def _swept(rows: Sequence[Row]) -> str | None:
 
 
 def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
-    rest, several, metric = bench.varying(rows, axis), bench.several_abis(rows), bench.metric(rows[0])
-    by = bench.named_by(rows, rest)
-
-    def series(row: Row) -> str:
-        return ", ".join(filter(None, (row.abi if several else "", by(row) if rest else "" if several else row.metric)))
-
-    in_panels = several and len({series(row) for row in rows}) > MOST_SERIES
+    rest, series, metric = bench.varying(rows, axis), bench.series_of_abis(rows, axis), bench.metric(rows[0])
+    in_panels = bench.several_abis(rows) and len({series(row) for row in rows}) > MOST_SERIES
     title = metric.summary if metric else TITLES.get(rows[0].unit, rows[0].unit)
     return draw(
-        bench, rows, axis=axis, series=by if in_panels and rest else series,
+        bench, rows, axis=axis, series=bench.named_by(rows, rest) if in_panels and rest else series,
         panel=(lambda row: row.abi) if in_panels else None, y_title=bench.axis_title(rows, title), x_title=axis,
         log=is_wide(rows), height=280,
     )  # fmt: skip
