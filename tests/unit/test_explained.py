@@ -20,7 +20,7 @@ from tollmeter.library.explaining import explained_rows, probe_blocks
 from tollmeter.model import Failure
 from tollmeter.report.blocks import Listing
 from tollmeter.report.explained import row_blocks
-from tollmeter.report.strips import SCALE, interval
+from tollmeter.report.text_layout import SCALE, interval
 from tollmeter.toolchain.build import probe_names
 from tollmeter.toolchain.probe_source import read_source
 

@@ -12,7 +12,7 @@ from support.builders import grid, metric, probe, row
 from support.example_runs import derived, empty, with_index, with_rows
 from tollmeter.inference.instruction_side import instruction_side
 from tollmeter.model import Inference
-from tollmeter.report.instruction_side import instruction_table
+from tollmeter.report.machine_tables import instruction_table
 
 PROBES = {
     f"any.{means}": probe(metric(unit="cycle", means=means), name=f"any.{means}")

@@ -12,7 +12,7 @@ from tollmeter.numbers.meanings import WORST
 from tollmeter.report.blocks import Block, Column, Line, Listing, Table, heading
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
-from tollmeter.report.strips import SCALE, interval, position_on_scale
+from tollmeter.report.text_layout import SCALE, interval, position_on_scale
 from tollmeter.root import typed
 
 MOST_VISITS = 24

@@ -16,7 +16,7 @@ from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table, heading, without_column
-from tollmeter.report.instruction_side import instruction_table
+from tollmeter.report.microarchitecture import microarchitecture, published_size
 from tollmeter.report.numbers import (
     DASH,
     count,
@@ -209,6 +209,43 @@ def load_table(results: Results) -> Table | None:
 def _of_load(of: Mapping[str, Value], varying: Sequence[str]) -> str:
     named = {"node": f"node {of.get('node')}", "size": str(size(int(of.get("size", 0))))}
     return ", ".join([writes(str(of.get("mix", ""))), *(named[name] for name in varying)])
+
+
+# ---- instruction side -----------------------------------------------------------------------------------------------
+
+COSTS_OF_CORE = {"mispredicted-branch": "mispredicted branch", "load-after-store": "load after store, {load}"}
+UNRESOLVED = "not resolved"
+
+
+def instruction_table(results: Results) -> Table | None:
+    """Returns the table; None if the run measured none of its lines."""
+    index = results.index
+    own = native(index.rows, index.machine.architecture)
+    lines = [
+        Line((words.format(**row.parameters), of_row(row), ""))
+        for means, words in COSTS_OF_CORE.items()
+        for row in with_meaning(own, results.probes, means)
+    ]
+    for held in index.inferred:
+        if held.kind == "held":
+            structure = str(held.parameters["structure"])
+            lines.append(
+                Line(
+                    (
+                        held.name,
+                        UNRESOLVED if held.value is None else _value(held),
+                        published_size(index.machine, structure),
+                    ),
+                    held.reason or "",
+                )
+            )
+    core = microarchitecture(index.machine)
+    columns = [
+        Column("Instruction side"),
+        Column("measured", True),
+        Column(f"published of {core}" if core else "published", True),
+    ]
+    return Table(columns, lines) if lines else None
 
 
 # ---- core kinds -----------------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from tollmeter.report.bills import bill_tables
 from tollmeter.report.blocks import Block
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, problems
-from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import value_in_words
 from tollmeter.report.microarchitecture import published_latencies
@@ -159,7 +158,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "below_memory": _below_memory(results),
         "of_machine": _of_machine(results),
         "inferred": machine_tables.inferred_table(results),
-        "instruction_side": instruction_table(results),
+        "instruction_side": machine_tables.instruction_table(results),
         "scaling": scaling_tables(results),
         "scaling_charts": [chart for chart in drawn if chart.name in BESIDE_SCALING],
         "ladder": ladder(results),

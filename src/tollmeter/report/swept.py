@@ -17,7 +17,7 @@ from tollmeter.model import Results, json_document
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
 from tollmeter.report.compared_rows import Compared, full_name, row_table
 from tollmeter.report.numbers import DASH, count, of_row, percent, quantity
-from tollmeter.report.strips import interval
+from tollmeter.report.text_layout import interval
 from tollmeter.root import typed
 from tollmeter.store.sweeps import SweepState, SweepStep
 

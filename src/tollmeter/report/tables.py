@@ -211,17 +211,19 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
         return None
     both = any(was_contended(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
-    lines = [
-        Line(
-            (toll.toll, time_column(toll, both=both), column_beside_time(toll, both=both), per_ms(toll.value or 0.0)),
-            toll.note,
-        )
-        for toll in paid
-    ]
+    lines = [toll_line(toll, both=both) for toll in (*paid, *(toll for toll in tolls if toll.value is None))]
     spare = 0 if any(map(_is_only_beside, lines)) else 2
     columns += [Column("all samples" if both else "in cycles", True, spare=spare), Column("per ms", True, spare=1)]
-    lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
     return Table(columns, lines)
+
+
+def toll_line(toll: Toll, *, both: bool) -> Line:
+    """Returns the line of a toll. both: whether it has two columns of time, uncontended and over all samples."""
+    if toll.value is None:
+        return Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}")
+    is_beside = both and toll.states and toll.states[0].state == "all"  # uncontended, it was measured too rarely
+    return Line((toll.toll, DASH if is_beside else of_toll(toll), _beside_time(toll, both=both),
+                 about(1e6 / toll.value)), toll.note)  # fmt: skip
 
 
 def _is_only_beside(line: Line) -> bool:
@@ -240,7 +242,7 @@ def brief(table: Table | None) -> Table | None:
     return bare if keeps else without_column(bare, BESIDE)
 
 
-def column_beside_time(toll: Toll, *, both: bool) -> Figure | str:
+def _beside_time(toll: Toll, *, both: bool) -> Figure | str:
     """Returns the column after the time. both: the time over all samples; else the time in cycles."""
     if not both:
         return cycles_of_toll(toll)
@@ -250,21 +252,10 @@ def column_beside_time(toll: Toll, *, both: bool) -> Figure | str:
     return of_toll(toll) if given is toll.states[0] else time(given.median, given.low, given.high)
 
 
-def time_column(toll: Toll, *, both: bool) -> Figure | str:
-    """Returns the toll's time; empty if its uncontended time was measured too rarely. both: whether the next column has
-    the time over all samples."""
-    return DASH if both and toll.states and toll.states[0].state == "all" else of_toll(toll)
-
-
 def was_contended(toll: Toll) -> bool:
     """Returns whether the two values of tolls, on an uncontended core and over all samples, need separate columns."""
     seen = [state.state for state in toll.states]
     return "contended" in seen or seen[:1] == ["all"]
-
-
-def per_ms(ns: float) -> str:
-    """Returns the number of operations per millisecond."""
-    return about(1e6 / ns)
 
 
 def findings(results: Results) -> tuple[Finding, ...]:

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from math import log
 
 from rich.console import Console
 from rich.text import Text
@@ -203,3 +204,33 @@ def _row(cells: Sequence[str], note: str, widths: Sequence[int], gap: int, width
         lines[0].append(" " * gap).append(note, style="dim")
         note = ""
     return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in wrap(note, width - INDENT * 2))]
+
+
+# ---- intervals ------------------------------------------------------------------------------------------------------
+
+SCALE = 26
+"""Width of a drawing beside six columns of numbers, in 80 columns."""
+
+
+def interval(
+    low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
+) -> str:
+    """Returns an interval and its value as text on a scale, which is logarithmic if both ends are positive. ends: of
+    the scale. signs: characters for the begin, the line, the value and the end."""
+    if value is None:
+        return ""
+    first, place, last = (position_on_scale(at if at is not None else value, ends) for at in (low, value, high))
+    drawn = ["·"] * SCALE
+    drawn[first : last + 1] = signs[1] * (last + 1 - first)
+    drawn[first], drawn[last] = signs[0], signs[3]
+    drawn[place] = signs[2]
+    return "".join(drawn)
+
+
+def position_on_scale(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
+    """Returns the position of a value on a scale. places: characters of the scale."""
+    low, high = ends
+    if low > 0 and value > 0:
+        low, value, high = log(low), log(value), log(high)
+    share = (value - low) / (high - low) if high > low else 0.5
+    return min(places - 1, max(0, int(share * places)))

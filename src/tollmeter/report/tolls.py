@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
-from tollmeter.report.blocks import Column, Figure, Line, Table
-from tollmeter.report.numbers import DASH, time, without_idle_zeros
+from tollmeter.report.blocks import Column, Line, Table
+from tollmeter.report.numbers import time, without_idle_zeros
 from tollmeter.report.shown import best_known, own_groups
-from tollmeter.report.tables import brief, column_beside_time, per_ms, time_column, toll_table, was_contended
+from tollmeter.report.tables import brief, toll_line, toll_table, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 VULNERABILITY = "vulnerability_"
@@ -85,16 +85,12 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Rung:
-    """A line of the toll ladder. at, low, high: positions of its mark and of the interval's ends, in per cent of the
-    scale; empty for a toll without a number, whose reason is in note. firm: whether it has enough visits. remark:
-    number of the shared remark below the table, from 1 on, with the toll's own words in note. known: whether it is
-    shown before the other lines are expanded. words: explanations of words in its name, by parameter."""
+    """A line of the toll ladder, as in the toll table. remark: number of the shared remark below the table, from 1 on,
+    with the toll's own words in its note. known: whether it is shown before the other lines are expanded. words:
+    explanations of words in its name, by parameter. at, low, high: positions of its mark and of the interval's ends, in
+    per cent of the scale; empty without a number. firm: whether it has enough visits."""
 
-    toll: str
-    figure: Figure | str
-    beside: Figure | str
-    fit: str
-    note: str
+    line: Line
     known: bool
     remark: int
     words: str
@@ -140,12 +136,13 @@ def ladder(results: Results) -> Ladder | None:
     def rung(toll: Toll) -> Rung:
         summaries = "; ".join(f"{name}: {summary}" for name, summary in _words(toll, results.probes).items())
         remark = shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0
+        described = toll_line(toll, both=both), toll in known, remark, summaries
         if toll.value is None:
-            note = f"no number: {toll.reason}"
-            return Rung(toll.toll, DASH, DASH, DASH, note, toll in known, remark, summaries)
-        shown = time_column(toll, both=both), column_beside_time(toll, both=both), per_ms(toll.value)
-        at, low, high, firm = _mark(toll, toll.value, decades)
-        return Rung(toll.toll, *shown, toll.note, toll in known, remark, summaries, at, low, high, firm)
+            return Rung(*described)
+        firm = toll.visits >= LEAST_VISITS
+        ends = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
+        at, low, high = (_at(ns, decades) for ns in (toll.value, *ends))
+        return Rung(*described, at, low, high, firm)
 
     groups = tuple((name, tuple(map(rung, tolls))) for name, tolls in grouped(results))
     meanings = {f"{toll.probe} {name}": summary for toll in results.index.tolls
@@ -170,13 +167,6 @@ def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
     metric = next((metric for metric in probe.metrics if metric.name == toll.metric), None) if probe else None
     return {parameter.name: parameter.summary for parameter in (probe.parameters if probe else ())
             if parameter.choices and metric and f"{{{parameter.name}}}" in (metric.toll or "")}  # fmt: skip
-
-
-def _mark(toll: Toll, ns: float, decades: range) -> tuple[str, str, str, bool]:
-    """Returns the positions of a toll and of the ends of its interval, and whether it has enough visits."""
-    firm = toll.visits >= LEAST_VISITS
-    low, high = (toll.low or ns, toll.high or ns) if firm else (ns, ns)
-    return _at(ns, decades), _at(low, decades), _at(high, decades), firm
 
 
 def _at(ns: float, decades: range) -> str:

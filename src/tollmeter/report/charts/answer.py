@@ -25,9 +25,9 @@ MOST_FUNCTIONS = 5
 OTHERS = "all others"
 MOST_THINGS, POINTS = 64, 25
 
-PROFILES = Subject("profiles", "Where the time goes", "Which functions does each configuration spend its time in?", ())
+PROFILES = Subject("profiles", "Where the time goes", "Which functions does each configuration spend its time in?")
 BREAK_EVEN = Subject("break-even", "What is paid for each against what is paid once",
-                     "From how many on does avoiding them cost less?", ())  # fmt: skip
+                     "From how many on does avoiding them cost less?")  # fmt: skip
 
 
 def profiles(bench: Bench) -> Iterator[Chart]:
@@ -165,7 +165,6 @@ def attribution(bench: Bench) -> Iterator[Chart]:
         f"What {second} saves against {first}, and by what",
         f"Does {second} save instructions, page faults or waiting for caches?",
         _bars(attributions),
-        ("cpu-time",),
         tuple(sorted({each.probe for each in attributions})),
     )
 

@@ -133,7 +133,7 @@ STEP = 28
 MOST_LINES = 30
 ABI_RATIOS = Subject("abi-ratios", "Other ABIs against the machine's own",
                      "What does the same source cost when its pointers, registers or calls are another ABI's? 1 is the "
-                     "machine's own.", ())  # fmt: skip
+                     "machine's own.")  # fmt: skip
 
 
 def abi_ratios(bench: Bench) -> Iterator[Chart]:

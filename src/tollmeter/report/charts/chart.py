@@ -66,7 +66,6 @@ class Chart:
     title: str
     question: str
     drawing: Drawing
-    means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
     caption: str = ""
@@ -83,11 +82,11 @@ class Subject:
     name: str
     title: str
     question: str
-    means: tuple[str, ...]
+    means: tuple[str, ...] = ()
 
     def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], caption: str = "") -> Chart:
         drawing = drawn if isinstance(drawn, Drawing) else picture(drawn)
-        return Chart(self.name, self.title, self.question, drawing, self.means, names_of_probes(rows), caption=caption)
+        return Chart(self.name, self.title, self.question, drawing, names_of_probes(rows), caption=caption)
 
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",

@@ -29,13 +29,13 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
     for (name, metric_name), unordered in groups.items():
         rows = bench.by_abi(unordered)
         probe, metric = bench.probe(rows[0]), bench.metric(rows[0])
-        means = metric.means if metric else None
+        is_account = metric is not None and metric.means == "account"
         axis = _swept(bench.named_among(rows))
-        drawing = None if means == "account" else _curves(bench, rows, axis) if axis else _dots(bench, rows)
+        drawing = None if is_account else _curves(bench, rows, axis) if axis else _dots(bench, rows)
         if drawing is not None:
             title = f"{name}: {metric.summary if metric else metric_name}"
             yield Chart(f"{name}-{metric_name}".replace(".", "-"), title, probe.question if probe else "", drawing,
-                        (means,) if means else (), (name,), general=False)  # fmt: skip
+                        (name,), general=False)  # fmt: skip
 
 
 def _swept(rows: Sequence[Row]) -> str | None:

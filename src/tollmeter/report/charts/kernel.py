@@ -18,9 +18,7 @@ from tollmeter.report.charts.dots_and_heat import Cells, Rungs, dots, level_rung
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import cycles, of_toll, quantity
 
-LADDER = Subject(
-    "ladder", "The toll ladder", "What does each boundary cost, from the first cache to another process?", ()
-)
+LADDER = Subject("ladder", "The toll ladder", "What does each boundary cost, from the first cache to another process?")
 HAND_OFF = Subject("hand-off", "Asking an object elsewhere",
                    "What does one question and its answer cost, by how they travel and where both ends run?",
                    ("call-of-object",))  # fmt: skip
@@ -42,9 +40,8 @@ def ladder(bench: Bench) -> Iterator[Chart]:
         in_ns = msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
         rungs.append(rung(in_ns, toll.toll, f"{of_toll(toll)}{in_cycles}"))
     if len(rungs) >= 2:
-        means = {metric.means for row, _ in lines if (metric := bench.metric(row)) is not None and metric.means}
         drawing = Rungs(rungs, "ns", "time, each step of the axis ten times the last")
-        yield replace(LADDER, means=tuple(sorted(means))).chart(drawing, [row for row, _ in lines])
+        yield LADDER.chart(drawing, [row for row, _ in lines])
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:

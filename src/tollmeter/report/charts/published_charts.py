@@ -55,7 +55,7 @@ def _curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: str) -> Chart:
     name = f"{REDRAWN}{figure.name}"
-    return Chart(name, figure.what, figure.shows, picture(spec), (), tuple(probes), caption=caption)
+    return Chart(name, figure.what, figure.shows, picture(spec), tuple(probes), caption=caption)
 
 
 def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Row | None, *, in_bytes: bool) -> Datum:
@@ -131,7 +131,7 @@ def claims(bench: Bench) -> Iterator[Chart]:
         question = (
             "Which claims hold here? Pale: the range in which a claim holds. Line: the 95 % interval measured here."
         )
-        subject = Subject(f"{REDRAWN}claims", "The study's claims and this machine", question, ())
+        subject = Subject(f"{REDRAWN}claims", "The study's claims and this machine", question)
         yield subject.chart(_of_claims(pairs_), bench.rows[:1], tally_in_words(study.tally))
 
 

@@ -165,7 +165,6 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         "distribution",
         f"Every sample of one number: {name}",
         "What is a median made of, and does it have more than one state?",
-        (meaning(row, bench.results.probes) or "",),
     )
     caption = f"The median is {of_row(row)}{beside}; single samples lie from {low} to {high}."
     yield subject.chart(marks.finished(points, 260), [row], caption)
