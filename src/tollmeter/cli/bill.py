@@ -32,7 +32,7 @@ def bill(
     for_: Annotated[str, shared.lasting("the count of a running process")] = "10s",
     way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
     budget: Annotated[str | None, shared.budget("10s", "the clean runs")] = None,
-    target: Annotated[str, typer.Option(help="where the commands run: local, ssh:HOST, guest:BOARD")] = "local",
+    target: Annotated[str, shared.target("local, ssh:HOST, guest:BOARD")] = "local",
     save: Annotated[Path | None, typer.Option(help="a new run folder, for show, report, compare, export")] = None,
     form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
 ) -> None:

@@ -209,7 +209,7 @@ UNREAD = 1
 def casts(
     folder: Annotated[Path, typer.Argument(help="a tree with its compile_commands.json, or that file")],
     *,
-    abi: Annotated[str | None, typer.Option(help=f"a strict ABI [the first here of {', '.join(STRICT)}]")] = None,
+    abi: Annotated[str | None, shared.abi(f"the first here of {', '.join(STRICT)}")] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", help="list what is right on this ABI and wrong on that of --abi, as x86_64 and x32"),
@@ -297,7 +297,7 @@ def profile(
     words: Annotated[list[str], typer.Argument(help="one probe or two, and NAME=VALUE")],
     *,
     abi: Annotated[str | None, shared.abi("this machine's")] = None,
-    target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
+    target: Annotated[str | None, shared.target("local or qemu-user")] = None,
     lasting: Annotated[str | None, shared.lasting(f"each profile [{LASTING}]")] = None,
     way: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
     form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",

@@ -48,7 +48,7 @@ def run(
     ] = None,
     *,
     abi: Annotated[list[str] | None, shared.abi("the suite's")] = None,
-    target: shared.Targets = None,
+    target: Annotated[list[str] | None, shared.target()] = None,
     budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
     precision: shared.Precision = None,
     priority: shared.Priority = None,

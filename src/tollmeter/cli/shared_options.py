@@ -11,8 +11,11 @@ import typer
 
 TABLE_OR_JSON = ("table", "json")
 
+ANYWHERE = "local, qemu-user, guest:x32, ssh:HOST"
+
 Beside = Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")]
 Cpus = Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")]
+Exported = Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")]
 Judged = Annotated[str | None, typer.Option("--run", help="judge this run, and measure nothing")]
 Limit = Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")]
 Limits = Annotated[Path | None, typer.Option(help="a TOML file with limits for patterns of rows")]
@@ -25,7 +28,6 @@ Priority = Annotated[str | None, typer.Option(help="scheduling of probes: real-t
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress")]
 ScratchFolder = Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")]
 Seed = Annotated[int | None, typer.Option(help="seed of each random order and of memory layouts")]
-Targets = Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")]
 Trust = Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")]
 
 ParameterList = Annotated[
@@ -41,6 +43,10 @@ ParameterStep = Annotated[str | None, typer.Option("--parameter-step-size", "-D"
 
 def abi(usual: str) -> Any:
     return typer.Option("--abi", help=f"ABIs: x86_64,ia32 [{usual}]")
+
+
+def explain(what: str) -> Any:
+    return typer.Option("--explain", help=what)
 
 
 def budget(usual: str, of: str = "a run") -> Any:
@@ -62,3 +68,7 @@ def lasting(of: str) -> Any:
 
 def out(written: str = "file to write [standard output]") -> Any:
     return typer.Option("--out", "-o", help=written)
+
+
+def target(where: str = ANYWHERE) -> Any:
+    return typer.Option("--target", help=f"where: {where}")

@@ -44,9 +44,7 @@ def show(
         bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
     ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="print every sample with its evidence, not the rows")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="explain these rows: method, proof, code, and how each number came about")
-    ] = False,
+    explain: Annotated[bool, shared.explain("method, proof, code, and how each of these numbers came about")] = False,
     machine: Annotated[
         bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
     ] = False,
@@ -326,7 +324,7 @@ def list_(
     *,
     form: Annotated[str, shared.formats(shared.TABLE_OR_JSON)] = "table",
     explain: Annotated[
-        bool, typer.Option("--explain", help="of probes: method, proof, what refuses a number, and the machine code")
+        bool, shared.explain("of probes: method, proof, what refuses a number, and the machine code")
     ] = False,
 ) -> None:
     check_known("list", what, WHAT)

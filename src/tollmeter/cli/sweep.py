@@ -54,7 +54,7 @@ def sweep(
         typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up"),
     ] = False,
     abi: Annotated[list[str] | None, shared.abi("the suite's")] = None,
-    target: shared.Targets = None,
+    target: Annotated[list[str] | None, shared.target()] = None,
     budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
     precision: shared.Precision = None,
     priority: shared.Priority = None,

@@ -100,9 +100,9 @@ def time_(
     step: shared.ParameterStep = None,
     lists: shared.ParameterList = None,
     names: Annotated[list[str] | None, typer.Option("--command-name", "-n", help="name of a command")] = None,
-    export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
-    export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
-    export_markdown: Annotated[Path | None, typer.Option(help="results as a table; -: to stdout")] = None,
+    export_json: shared.Exported = None,
+    export_csv: shared.Exported = None,
+    export_markdown: shared.Exported = None,
     import_: Annotated[Path | None, typer.Option("--import", help="results of hyperfine to compare")] = None,
     out: Annotated[Path | None, shared.out("the run's folder [runs/DATE-time]")] = None,
 ) -> int:
