@@ -41,7 +41,7 @@ test: set-up-tests
 	@trap '$(PYTHON) tests/support/print_machine.py after' EXIT; $(MAKE) --no-print-directory all-tests
 
 all-tests:
-	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime collect lint-c lint-sh && \
+	@$(TICK) $(MAKE) --no-print-directory -j$$(($$(nproc) + 1)) lint-python fuzz test-runtime collect lint-c lint-sh && \
 	  $(MAKE) --no-print-directory test-python
 
 lint: set-up-tests

@@ -115,6 +115,9 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Installed) -> None:
     (run,) = (path for path in (fresh.home / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
     assert "vega" in (run / "report.html").read_text()
     assert "Next  toll " in fresh.toll("show", codes=MEASURED).stdout
+    (source,) = fresh.environment.rglob("_sources/probes/kernel/loop.c")
+    source.write_text(f"{source.read_text()}\n")
+    assert "built kernel.loop for" in fresh.toll("run", "kernel.loop", "--dry-run").stderr, "an upgrade"
 
 
 def test_a_wheel_with_probes_measures_without_a_compiler(tree: Path, own_abi: Abi, tmp_path: Path) -> None:
@@ -144,23 +147,12 @@ def test_the_same_tree_makes_the_same_wheel(tree: Path, tmp_path: Path) -> None:
     assert first == second
 
 
-def test_a_wheel_has_the_licences_of_what_it_brings(fresh: Installed) -> None:
+def test_a_wheel_has_the_licences_of_what_it_brings_and_the_marker_of_a_typed_package(fresh: Installed) -> None:
+    """PEP 561: without it a type checker takes every name of the package for Any."""
     (folder,) = fresh.environment.glob("lib/python3*/site-packages/tollmeter-*.dist-info/licenses")
     assert {path.name for path in folder.rglob("*")} >= {"LICENSE", "THIRD-PARTY.md", "LGPL-2.1-or-later.txt"}
-
-
-def test_a_wheel_has_the_marker_of_a_typed_package(fresh: Installed) -> None:
-    """PEP 561: without it a type checker takes every name of the package for Any."""
     (marker,) = fresh.environment.glob("lib/python3*/site-packages/tollmeter/py.typed")
     assert marker.is_file()
-
-
-def test_an_upgrade_is_built_again(fresh: Installed) -> None:
-    fresh.toll("run", "kernel.loop", "--dry-run")
-    (source,) = fresh.environment.rglob("_sources/probes/kernel/loop.c")
-    source.write_text(f"{source.read_text()}\n")
-    assert "built kernel.loop for" in fresh.toll("run", "kernel.loop", "--dry-run").stderr
-    assert "built" not in fresh.toll("run", "kernel.loop", "--dry-run").stderr
 
 
 def test_what_only_reads_builds_nothing(fresh: Installed) -> None:

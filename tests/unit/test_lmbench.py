@@ -14,7 +14,7 @@ from support import example_runs
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, State, Value
 from tollmeter.report.lmbench import cut_number, lmbench_summary, read_result, result_text, warnings
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
+from tollmeter.report.lmbench_table import SECTIONS
 from tollmeter.toolchain.build import probe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,21 +67,6 @@ def index(*rows: Row) -> Index:
 
 def lines(text: str, title: str) -> list[str]:
     return text[text.index(title) :].split("\n\n", 1)[0].splitlines()
-
-
-def test_a_row_stands_in_its_column_and_what_is_missing_is_blank() -> None:
-    rows = [
-        row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"),
-        row("kernel.file_call", "call", 200.0, call="read_zero"),
-        row("kernel.file_call", "call", 300.0, call="write_null"),
-        row("kernel.process_create", "life", 1_234_567.0, how="fork_shell", footprint=0, placement="one_cpu"),
-    ]
-    *_, heads, dashes, line = lines(lmbench_summary(index(*rows)), "Processor, Processes")
-    columns = [match.span() for match in re.finditer("-+", dashes)]
-    cells = [line[start:end].strip() for start, end in columns]
-    assert cells[3:] == ["0.12", "0.25", "", "", "", "", "", "", "", "1234"]
-    assert [heads[start:end].strip() for start, end in columns][3:5] == ["call", "I/O"]
-    assert all(line[end : end + 1] in ("", " ") for _, end in columns)
 
 
 def cells(text: str, title: str) -> dict[str, str]:
@@ -146,13 +131,6 @@ def full() -> Index:
     return msgspec.structs.replace(told, inferred=tuple(known))
 
 
-def test_the_suite_has_a_row_for_each_column() -> None:
-    filled = lmbench_summary(full())
-    for section in SECTIONS:
-        title = section.head.strip().splitlines()[0]
-        assert len(cells(filled, title)) == len(section.columns) + (section is DESCRIBED), title
-
-
 def columns(rows: list[Row], title: str) -> tuple[float | None, ...]:
     told = index(*rows)
     section = next(section for section in SECTIONS if title in section.head)
@@ -183,32 +161,6 @@ def test_like_states_are_subtracted() -> None:
     nothing = seen(row("kernel.signal_self", "round_trip", 0.0, step="send_nothing"), all=400.0)
     fault = seen(row("kernel.fault_segv", "round_trip", 0.0, trap="protected_store"), whole=2100.0, all=3300.0)
     assert columns([deliver, nothing, fault], "File & VM")[5] == pytest.approx(0.8)
-
-
-MEANT = [
-    ("kernel.page_fault", {"kind": "shared_file"}, {"kind": "lmbench"}, "File & VM", 6),
-    ("kernel.process_create", {"how": "shell"}, {"how": "fork_shell"}, "Processor, Processes", 10),
-    ("kernel.connect", {"route": "tcp"}, {"route": "tcp_lmbench"}, "*Local* Communication latencies", 7),
-]
-SHARED = {"footprint": 0, "placement": "one_cpu"}
-
-
-@pytest.mark.parametrize(("probe", "own", "lmbench", "title", "column"), MEANT)
-def test_a_column_has_lmbench_s_meaning_and_not_that_of_our_row(
-    probe: str, own: dict[str, Value], lmbench: dict[str, Value], title: str, column: int
-) -> None:
-    metric = {"kernel.page_fault": "fault", "kernel.process_create": "life", "kernel.connect": "connection"}[probe]
-    rows = [row(probe, metric, 5000.0, **SHARED, **own), row(probe, metric, 7000.0, **SHARED, **lmbench)]
-    assert columns(rows, title)[column] == pytest.approx(7.0)
-    assert columns(rows[:1], title)[column] is None
-
-
-def test_a_path_s_columns_are_of_a_regular_file_and_not_of_a_device() -> None:
-    devices = [row("kernel.file_call", "call", 300.0, call=call) for call in ("stat", "open")]
-    files = [row("kernel.path_call", "call", cost, call=call, components=4, files=1)
-             for call, cost in (("stat", 700.0), ("open_close", 1500.0))]  # fmt: skip
-    assert columns(devices, "Processor, Processes")[3:5] == (None, None)
-    assert columns([*devices, *files], "Processor, Processes")[3:5] == (0.7, 1.5)
 
 
 def test_a_level_that_was_not_resolved_is_blank() -> None:
@@ -318,13 +270,6 @@ def test_a_result_file_of_lmbench_is_a_line_of_each_table(tmp_path: Path) -> Non
 
 def clean_host() -> str:
     return example_runs.small().index.machine.host[:9]
-
-
-def test_a_run_written_as_a_result_file_is_read_back(tmp_path: Path) -> None:
-    told = full()
-    read = read_result(result_file(tmp_path, result_text(told)))
-    for section, numbers in zip(SECTIONS, read.numbers, strict=True):
-        assert numbers == pytest.approx([column.value(told) for column in section.columns], rel=1e-3), section.head
 
 
 def test_without_memory_a_result_file_does_not_pass_a_cache_off_as_memory(tmp_path: Path) -> None:

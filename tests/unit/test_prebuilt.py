@@ -20,9 +20,9 @@ from tollmeter.toolchain.ready import NoCompiler, make_ready
 PROBE = "kernel.loop"
 
 
-@pytest.fixture
-def release(tree: Path, own_abi: Abi, own_compiler: str) -> tuple[Path, Abi]:
-    """What a release unpacks to, with an ABI whose compiler is not on this machine."""
+@pytest.fixture(scope="module")
+def _released(_built_tree: Path, own_abi: Abi, own_compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = Path(shutil.copytree(_built_tree, tmp_path_factory.mktemp("released") / "tree"))
     path = tree / "abis" / f"{own_abi.name}.toml"
     lines = path.read_text().splitlines()
     path.write_text("\n".join('compiler = ["no-such-cc"]' if one.startswith("compiler =") else one for one in lines))
@@ -30,7 +30,14 @@ def release(tree: Path, own_abi: Abi, own_compiler: str) -> tuple[Path, Abi]:
     build_abi(tree, abi, own_compiler)
     assert prebuilt.keep(tree, abi, tree / prebuilt.FOLDER) == 1
     shutil.rmtree(tree / "build")
-    return tree, abi
+    return tree
+
+
+@pytest.fixture
+def release(_released: Path, own_abi: Abi, tmp_path: Path) -> tuple[Path, Abi]:
+    """What a release unpacks to, for one test alone, with an ABI whose compiler is not on this machine."""
+    tree = Path(shutil.copytree(_released, tmp_path / "tree"))
+    return tree, read_abi(tree / "abis" / f"{own_abi.name}.toml")
 
 
 def gaps(tree: Path, abi: Abi) -> dict[str, type]:
