@@ -35,8 +35,8 @@ def _answer(results: Results) -> str:
     own = (study.worth, *advice, tally_in_words(study.tally)) if study is not None else ()
     if any(own):
         return " ".join(filter(None, own))
-    if of_one_ratio(results):
-        return f"{of_one_ratio(results)}."
+    if _is_answer(results):
+        return f"{sentences(results)[0]}."
     if bills := bill_sentence(results.index.rows, results.probes):
         return bills
     if advice:
@@ -153,12 +153,11 @@ def sentences(results: Results) -> list[str]:
     return lines
 
 
-def of_one_ratio(results: Results) -> str:
-    """Returns the sentence of the only ratio; empty if there are several, or none."""
-    all_sentences = sentences(results)
-    return all_sentences[0] if results.index.opposed and len(all_sentences) == 1 else ""
-
-
 def below_the_headline(results: Results) -> list[str]:
     """Returns the sentences of pairs, except the only ratio, which is in the headline."""
-    return [] if of_one_ratio(results) else sentences(results)
+    return [] if _is_answer(results) else sentences(results)
+
+
+def _is_answer(results: Results) -> bool:
+    """Returns whether the run has a single pair, with a ratio."""
+    return bool(results.index.opposed) and len(sentences(results)) == 1

@@ -183,10 +183,8 @@ def count(value: float | None, noun: str = "") -> str:
     return f"{value:,.0f}{f' {noun}' if noun else ''}{'s' if noun and value != 1 else ''}"
 
 
-def about(value: float | None) -> str:
+def about(value: float) -> str:
     """Returns a count with two significant digits."""
-    if value is None or not math.isfinite(value):
-        return DASH
     return plain(value, 2) if 0 < abs(value) < 10 else count(_rounded(value, 2))
 
 

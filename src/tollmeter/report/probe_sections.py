@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION, listed
@@ -46,20 +46,20 @@ class Dossier:
     parameters: tuple[str, ...]
     places: bool
     rows: list[Row]
-    explain: str = ""
+    explain: str
 
 
 @dataclass(frozen=True)
 class Family:
     """One family of probes or one group of the suite, with its question. charts: of several of its probes. lead: the
-    chart of a group that is always open. extent: in words."""
+    chart of a group that is always open: the first of several probes, else of one. extent: in words."""
 
     anchor: str
     name: str
     probes: tuple[Dossier, ...]
     charts: tuple[Chart, ...]
     extent: str
-    lead: Chart | None = None
+    lead: Chart | None
 
 
 def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
@@ -82,22 +82,9 @@ def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping
         charts = tuple(chart for chart in folded if chart.probes and _group(chart.probes[0], groups) == name)
         numbers = sum(len(probe.rows) for probe in members)
         extent = f"{count(len(members), 'question')}, {count(numbers, 'number')}"
-        family = Family(_anchor(name), name, tuple(members), charts, extent)
-        made.append(_with_lead(family) if name in groups.values() else family)
+        own = (*charts, *(chart for probe in members for chart in probe.charts)) if name in groups.values() else ()
+        made.append(Family(_anchor(name), name, tuple(members), charts, extent, next(iter(own), None)))
     return tuple(made)
-
-
-def _with_lead(family: Family) -> Family:
-    """Returns the family with its first chart separate: a chart of several of its probes, if there is one, else of the
-    first probe with a chart."""
-    own = [chart for probe in family.probes for chart in probe.charts]
-    lead = next(iter([*family.charts, *own]), None)
-    probes = (
-        replace(probe, charts=tuple(chart for chart in probe.charts if chart is not lead)) for probe in family.probes
-    )
-    return replace(
-        family, lead=lead, probes=tuple(probes), charts=tuple(chart for chart in family.charts if chart is not lead)
-    )
 
 
 def _group(probe: str, groups: Mapping[str, str]) -> str:

@@ -26,8 +26,8 @@ class Lines(Drawing):
     tips: leading fields of the tooltip, with their titles.
 
     more: further layers with their own data, drawn if there is a single panel. boundaries: layers of one machine
-    (rules, labels), drawn if there is also only one run. banded: intervals of close points form one band. joined_by:
-    the field of the data whose order joins the points; by default their x."""
+    (rules, labels), drawn if there is also only one run. joined_by: the field of the data whose order joins the points;
+    by default their x, and then the intervals of close points form one band."""
 
     unit: str
     x: Callable[[Sequence[float]], Spec]
@@ -38,7 +38,6 @@ class Lines(Drawing):
     height: int = 340
     more: Sequence[Spec] = ()
     boundaries: Sequence[Spec] = ()
-    banded: bool = True
     joined_by: str = ""
 
     @cached_property
@@ -50,7 +49,7 @@ class Lines(Drawing):
         headroom = HEADROOM if self.boundaries or self.more else 1.0
         axis = marks.log_y if self.log else marks.linear_y
         y = axis(data, self.unit, self.y_title, headroom, marks.ABOVE if len(panels) == 1 else {})
-        dense = self.banded and len(data) >= DENSE_POINTS * len(series) * len(panels) * len(runs)
+        dense = not self.joined_by and len(data) >= DENSE_POINTS * len(series) * len(panels) * len(runs)
         x, tips = self.x([d["x"] for d in data]), marks.hover(*self.tips)
         layers = marks.curve_layers(x, y, tips, by, dense=dense, joined_by=self.joined_by)
         if len(panels) > 1:

@@ -316,7 +316,7 @@ def point(style: str, encoding: Spec, by: Spec, **more: Any) -> Spec:
     return layer("point", encoding, style=style, **more)
 
 
-def layered(rows: Sequence[Datum], layers: Sequence[Spec], height: int | None = 340) -> Spec:
+def layered(rows: Sequence[Datum], layers: Sequence[Spec], height: int = 340) -> Spec:
     return finished({"data": values(rows), "layer": layers}, height)
 
 
@@ -343,15 +343,13 @@ _OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isP
 _NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\r\u2028\u2029", " ")})
 
 
-def finished(view: Spec, height: int | None = 340) -> Spec:
+def finished(view: Spec, height: int = 340) -> Spec:
     """Returns a view, layers or panels as a complete specification with the width of its column. Data sets are named by
     their index in it, and each is included once."""
     datasets: dict[str, list[Datum]] = {}
     spec = {"$schema": SCHEMA, **_named(view, datasets), "datasets": datasets}
     if "facet" not in spec:
-        spec["width"] = "container"
-        if height is not None:
-            spec["height"] = height
+        spec |= {"width": "container", "height": height}
     return spec
 
 

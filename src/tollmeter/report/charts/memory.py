@@ -248,7 +248,7 @@ def load(bench: Bench) -> Iterator[Chart]:
     )  # fmt: skip
     leading = ("series", "traffic"), ("beside", "background traffic")
     rows, traffics = zip(*pairs, strict=True)
-    lines = Lines(data, rows[0].unit, _x, leading, "one dependent load", log=False, banded=False, joined_by="pace")
+    lines = Lines(data, rows[0].unit, _x, leading, "one dependent load", log=False, joined_by="pace")
     yield LOAD.chart(lines, [*rows, *traffics])
 
 
