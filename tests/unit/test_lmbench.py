@@ -134,7 +134,7 @@ def full() -> Index:
 def columns(rows: list[Row], title: str) -> tuple[float | None, ...]:
     told = index(*rows)
     section = next(section for section in SECTIONS if title in section.head)
-    return tuple(column.value(told) for column in section.columns)
+    return tuple(column.value(lambda number, _: number(told)) for column in section.columns)
 
 
 def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> None:

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import mean
-from typing import NamedTuple
 
 from tollmeter.files import read_regular
 from tollmeter.model import Failure, Index, printable
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
+    LAST,
+    LATENCIES,
     SECTIONS,
     Number,
+    ResultLine,
     RowMedian,
     SummaryColumn,
     SummaryLine,
@@ -24,81 +25,7 @@ from tollmeter.report.lmbench_table import (
 )
 
 _MOST_BYTES = 4 << 20
-_LAST = "last"
 _NAME = r"(?!localhost)\S+"
-
-
-class ResultLine(NamedTuple):
-    """The position of a column's number in a result file: after `head`, or in the table below it, at `place` of the
-    line `key`. what, least_mb: getsummary's warning if the last line's size is smaller. per_second: whether the file
-    has a rate, and the summary microseconds."""
-
-    head: str
-    tail: str = " microseconds"
-    key: str = ""
-    place: int = 1
-    what: str = ""
-    least_mb: int = 4
-    per_second: bool = False
-
-
-_Result = ResultLine | tuple[ResultLine, ResultLine]
-
-
-def _series(head: str, what: str) -> ResultLine:
-    return ResultLine(head, "", _LAST, 1, what)
-
-
-def _nanoseconds(kind: str, *names: str) -> tuple[ResultLine, ...]:
-    return tuple(ResultLine(f"{kind} {name}:", " nanoseconds") for name in names)
-
-
-def _switches(*pairs: tuple[int, int]) -> tuple[ResultLine, ...]:
-    return tuple(ResultLine(f'"size={kib}k ovr=0.00', "", str(processes)) for processes, kib in pairs)
-
-
-_MHZ = ResultLine("[MHZ:", " MHz]")
-_INTEGERS, _REALS = ("bit", "add", "mul", "div", "mod"), ("add", "mul", "div", "bogomflops")
-_FILES = '"File system latency'
-_LATENCIES, _RANDOM = 'Memory load latency\n"stride=128', 'Random load latency\n"stride=16'
-_RESULTS: tuple[tuple[_Result, ...], ...] = (
-    (_MHZ, ResultLine("tlb:", " pages"), ResultLine("[LINE_SIZE:", "]"),
-     _series("Memory load parallelism", "Memory load parallelism"), ResultLine("[SYNC_MAX:", "]")),
-    (_MHZ, ResultLine("Simple syscall:"), (ResultLine("Simple read:"), ResultLine("Simple write:")),
-     ResultLine("Simple stat:"), ResultLine("Simple open/close:"), ResultLine("Select on 100 tcp fd's:"),
-     ResultLine("Signal handler installation:"), ResultLine("Signal handler overhead:"),
-     ResultLine("Process fork+exit:"), ResultLine("Process fork+execve:"), ResultLine("Process fork+/bin/sh -c:")),
-    _nanoseconds("integer", *_INTEGERS),
-    _nanoseconds("uint64", *_INTEGERS),
-    _nanoseconds("float", *_REALS),
-    _nanoseconds("double", *_REALS),
-    _switches((2, 0), (2, 16), (2, 64), (8, 16), (8, 64), (16, 16), (16, 64)),
-    (*_switches((2, 0)), ResultLine("Pipe latency:"), ResultLine("AF_UNIX sock stream latency:"),
-     ResultLine("UDP latency using localhost:"), ResultLine("RPC/udp latency using localhost:"),
-     ResultLine("TCP latency using localhost:"), ResultLine("RPC/tcp latency using localhost:"),
-     ResultLine("TCP/IP connection cost to localhost:")),
-    tuple(ResultLine(f"{words} NAME:") for words in ("UDP latency using", "RPC/udp latency using", "TCP latency using",
-                                                     "RPC/tcp latency using", "TCP/IP connection cost to")),
-    (*(ResultLine(_FILES, "", size, place, per_second=True) for size in ("0k", "10k") for place in (2, 3)),
-     _series('"mappings', "memory mapping timing"), ResultLine("Protection fault:"), ResultLine("Pagefaults on NAME:"),
-     ResultLine("Select on 100 fd's:")),
-    (ResultLine("Pipe bandwidth:", " MB/sec"), ResultLine("AF_UNIX sock stream bandwidth:", " MB/sec"),
-     _series("Socket bandwidth using localhost", "Socket bandwidth using localhost"),
-     _series('"read bandwidth', "reread timing"), _series('"Mmap read bandwidth', "mmap reread timing"),
-     _series('"libc bcopy unaligned', "libc bcopy timing"),
-     _series('"unrolled bcopy unaligned', "unrolled bcopy timing"),
-     _series("Memory read bandwidth", "memory read & sum timing"),
-     _series("Memory write bandwidth", "memory write timing")),
-    (_MHZ, ResultLine(_LATENCIES, "", "0.00098"), ResultLine(_LATENCIES, "", "0.12500"),
-     ResultLine(_LATENCIES, "", _LAST, 1, "memory latency", 8),
-     ResultLine(_RANDOM, "", _LAST, 1, "random access memory latency", 8)),
-    (ResultLine("Semaphore latency:"),),
-)  # fmt: skip
-"""Lines of a result file by section and column of the summary; two lines of one column stand for their mean."""
-
-
-def _lines_of(result: _Result) -> tuple[ResultLine, ...]:
-    return (result,) if isinstance(result, ResultLine) else result
 
 
 # ---- written --------------------------------------------------------------------------------------------------------
@@ -126,12 +53,10 @@ def result_text(index: Index) -> str:
 
 def _values(index: Index) -> _Values:
     values: _Values = {}
-    for section, results in zip(SECTIONS, _RESULTS, strict=True):
-        for column, result in zip(section.columns, results, strict=True):
-            for number, line in zip(column.numbers, _lines_of(result), strict=True):
-                if value := number(index):
-                    unit = 1 << 20 if line.least_mb > 4 else 1e6  # lat_mem_rd counts in MiB, all else in megabytes
-                    values[line] = (1e6 / value if line.per_second else value, _size_bytes(index, number) / unit)
+    for number, line in (source for section in SECTIONS for column in section.columns for source in column.sources):
+        if value := number(index):
+            unit = 1 << 20 if line.least_mb > 4 else 1e6  # lat_mem_rd counts in MiB, all else in megabytes
+            values[line] = (1e6 / value if line.per_second else value, _size_bytes(index, number) / unit)
     return values
 
 
@@ -152,11 +77,11 @@ def _table(lines: _Values) -> Iterator[str]:
     for key in dict.fromkeys(line.key for line in lines):
         of_key = {line.place: value for line, value in lines.items() if line.key == key}
         cells = [f"{of_key[place][0]:.4f}" if place in of_key else "-1" for place in range(1, max(of_key) + 1)]
-        if key == _LAST:
+        if key == LAST:
             last = f"{of_key[1][1]:.5f} {cells[0]}"
         else:
             yield " ".join([key, *cells])
-    if last or any(line.head == _LATENCIES for line in lines):
+    if last or any(line.head == LATENCIES for line in lines):
         yield last or "8.00000 -1"
 
 
@@ -172,14 +97,14 @@ def read_result(path: Path) -> SummaryLine:
     heading = re.search(r"^\[lmbench\S* results for (\S+) \S+ ([^\s\]]+)", text, re.MULTILINE)
     if heading is None:
         raise Failure(f"{path} is not an lmbench result file: no line begins with '[lmbench3.0 results for'")
-    numbers = tuple(tuple(_column_number(text, result) for result in results) for results in _RESULTS)
+    numbers = _means(lambda _, line: _number(text, line))
     host = re.sub(r"\.\d+$", "", path.name)
     return SummaryLine(host, " ".join(heading.groups()), path.resolve().parent.name, numbers)
 
 
-def _column_number(text: str, result: _Result) -> float | None:
-    values = [value for line in _lines_of(result) if (value := _number(text, line))]
-    return mean(values) if values else None
+def _means(number_of: Callable[[Number, ResultLine], float | None]) -> tuple[tuple[float | None, ...], ...]:
+    """Returns the numbers of a machine by section and column. number_of: of a source."""
+    return tuple(tuple(column.value(number_of) for column in section.columns) for section in SECTIONS)
 
 
 def _number(text: str, line: ResultLine) -> float | None:
@@ -199,13 +124,14 @@ def _cells(text: str, line: ResultLine) -> list[str]:
         return ["", match[1]] if match else []
     match = re.search(rf"{head}.*\n((?:\S.*\n)*)", text, re.MULTILINE)
     rows = [row.split() for row in match[1].splitlines()] if match else []
-    chosen = [row for row in rows if (re.match(r"\d+\.", row[0]) if line.key == _LAST else row[0] == line.key)]
+    chosen = [row for row in rows if (re.match(r"\d+\.", row[0]) if line.key == LAST else row[0] == line.key)]
     return chosen[-1] if chosen else []
 
 
 def warnings(text: str) -> Iterator[str]:
     """Yields getsummary's warnings on a result file whose largest size is smaller than its columns require."""
-    for line in (line for results in _RESULTS for line in results if isinstance(line, ResultLine) and line.what):
+    columns = (column for section in SECTIONS for column in section.columns)
+    for line in (line for column in columns for _, line in column.sources if line.what):
         cells = _cells(text, line)
         if _number(text, line) and float(cells[0]) < line.least_mb:
             large = f"No {line.least_mb}MB {line.what}, using {cells[0]}"
@@ -229,7 +155,7 @@ def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
     """Returns a run, and below it in each table the result files of lmbench. A machine without a number of its own has
     no line, and a table without a machine is left out."""
     machine = index.machine
-    own = tuple(tuple(column.value(index) for column in section.columns) for section in SECTIONS)
+    own = _means(lambda number, _: number(index))
     lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, own), *others)
     text = ""
     for place, section in enumerate(SECTIONS):

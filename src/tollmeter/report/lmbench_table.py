@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of lmbench 3's summary, with the row of a run for each.
+"""The columns of lmbench 3's summary, with the row of a run and the line of a result file for each.
 
 Titles, order and widths are from scripts/getsummary of 3.0-a9, which does not print lat_sem: its section is the last
 here. docs/lmbench.md lists where a row differs from lmbench's measurement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import mean
 from typing import NamedTuple
@@ -21,19 +21,37 @@ _STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
 """States of the core in which rows are subtracted from each other, in order of preference."""
 
 
+class ResultLine(NamedTuple):
+    """The position of a column's number in a result file: after `head`, or in the table below it, at `place` of the
+    line `key`. what, least_mb: getsummary's warning if the last line's size is smaller. per_second: whether the file
+    has a rate, and the summary microseconds."""
+
+    head: str
+    tail: str = " microseconds"
+    key: str = ""
+    place: int = 1
+    what: str = ""
+    least_mb: int = 4
+    per_second: bool = False
+
+
+Source = tuple[Number, ResultLine]
+"""Where a number comes from: in a run, and in a result file."""
+
+
 class SummaryColumn(NamedTuple):
     """A column of the summary, the mean of its numbers. whole: without a fraction. blanks: before it. always: every run
     has it, so that it alone does not make a section."""
 
     width: int
-    numbers: tuple[Number, ...]
+    sources: tuple[Source, ...]
     whole: bool = False
     blanks: int = 1
     always: bool = False
 
-    def value(self, index: Index) -> float | None:
-        """Returns the mean of the numbers that exist."""
-        values = [value for number in self.numbers if (value := number(index))]
+    def value(self, number_of: Callable[[Number, ResultLine], float | None]) -> float | None:
+        """Returns the mean of the numbers that exist. number_of: of a source."""
+        values = [value for source in self.sources if (value := number_of(*source))]
         return mean(values) if values else None
 
 
@@ -147,12 +165,15 @@ def mb_of_largest(probe: str, metric: str, **parameters: Value) -> Number:
     return RowMedian(1e6, probe, metric, parameters, largest=True)
 
 
-def operations(kind: str, *names: str, mode: str = "latency") -> tuple[Number, ...]:
-    """Returns the numbers of an operation. lmbench's `bogo` is the throughput: its array elements do not depend on each
-    other."""
+def operations(kind: str, names: Mapping[str, str], head: str, mode: str = "latency") -> tuple[Source, ...]:
+    """Returns the operations of a type. names: this project's, by lmbench's. lmbench's `bogo` is the throughput: its
+    array elements do not depend on each other."""
+    of_type = {"type": kind, "mode": mode}
     return tuple(
-        RowMedian(1.0, "kernel.operations", "operation", {"type": kind, "op": name, "mode": mode}) for name in names
-    )
+        (RowMedian(1.0, "kernel.operations", "operation", {**of_type, "op": own}),
+         ResultLine(f"{head} {name}:", " nanoseconds"))
+        for name, own in names.items()
+    )  # fmt: skip
 
 
 def path_call(call: str) -> Number:
@@ -165,9 +186,10 @@ def select(kind: str) -> Number:
     return us("kernel.select", "call", call="select_writable", files=100, kind=kind)
 
 
-def switch(processes: int, kib: int) -> Number:
+def switch(processes: int, kib: int) -> Source:
     """Returns the cost of a switch as lat_ctx defines it, including the refill of caches."""
-    return us("kernel.switch_refill", "switch", processes=processes, footprint=kib << 10, rings=1)
+    cost = us("kernel.switch_refill", "switch", processes=processes, footprint=kib << 10, rings=1)
+    return cost, ResultLine(f'"size={kib}k ovr=0.00', "", str(processes))
 
 
 def call(channel: str) -> Number:
@@ -179,11 +201,24 @@ def library(channel: str) -> Number:
     return us("kernel.call_library", "round_trip", channel=channel, placement="one_cpu")
 
 
+def stream(route: str) -> Number:
+    of_route: dict[str, Value] = {"route": route, "message": 65536, "placement": "one_cpu"}
+    return RowMedian(1e6, "kernel.stream_bandwidth", "rate", of_route)
+
+
+LAST = "last"
+"""Key of the last line of a table, which is of its largest size."""
+
+
+def _largest(head: str, what: str) -> ResultLine:
+    return ResultLine(head, "", LAST, 1, what)
+
+
 # ---- the sections -------------------------------------------------------------------------------------------------
 
 
-def _section(head: str, *several: Number | SummaryColumn) -> SummarySection:
-    """Returns a section. The last columns of the head's rule are as wide as their dashes. several: numbers, or columns
+def _section(head: str, *several: Source | SummaryColumn) -> SummarySection:
+    """Returns a section. The last columns of the head's rule are as wide as their dashes. several: sources, or columns
     with other properties than usual."""
     widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(several) :]
     columns = (each if isinstance(each, SummaryColumn) else SummaryColumn(width, (each,))
@@ -194,9 +229,15 @@ def _section(head: str, *several: Number | SummaryColumn) -> SummarySection:
 _SENT = us("kernel.signal_self", "round_trip", step="send_nothing")
 _CATCH = us("kernel.signal_self", "round_trip", step="deliver", less=_SENT)
 """Cost of lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
-_MHZ = SummaryColumn(4, (mhz,), whole=True, always=True)
-_INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
-_REALS = ("add", "multiply", "divide")
+_MHZ = SummaryColumn(4, ((mhz, ResultLine("[MHZ:", " MHz]")),), whole=True, always=True)
+_INTEGERS = {"bit": "bit", "add": "add", "mul": "multiply", "div": "divide", "mod": "remainder"}
+_REALS, _BOGO = {"add": "add", "mul": "multiply", "div": "divide"}, {"bogomflops": "bogo"}
+_INT64 = operations("int64", _INTEGERS, "uint64")
+_FILES = '"File system latency'
+LATENCIES = 'Memory load latency\n"stride=128'
+_RANDOM = ResultLine('Random load latency\n"stride=16', "", LAST, 1, "random access memory latency", 8)
+_WALK = RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)
+"""The default walk of lat_mem_rd."""
 
 SECTIONS = (
     _section(
@@ -209,10 +250,10 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
         _MHZ,
-        SummaryColumn(5, (_inferred("translations"),), whole=True),
-        SummaryColumn(5, (_inferred("line"),), whole=True),
-        parallel,
-        SummaryColumn(4, (copies,), whole=True, always=True),
+        SummaryColumn(5, ((_inferred("translations"), ResultLine("tlb:", " pages")),), whole=True),
+        SummaryColumn(5, ((_inferred("line"), ResultLine("[LINE_SIZE:", "]")),), whole=True),
+        (parallel, _largest("Memory load parallelism", "Memory load parallelism")),
+        SummaryColumn(4, ((copies, ResultLine("[SYNC_MAX:", "]")),), whole=True, always=True),
     ),
     _section(
         """\
@@ -224,15 +265,25 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
 --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
 """,  # noqa: W291  the blanks are lmbench's
         _MHZ,
-        us("kernel.enter_syscall", "round_trip", call="getppid"),
-        SummaryColumn(4, tuple(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
-        *map(path_call, ("stat", "open_close")),
-        select("tcp"),
-        us("kernel.signal_self", "round_trip", step="install"),
-        _CATCH,
+        (us("kernel.enter_syscall", "round_trip", call="getppid"), ResultLine("Simple syscall:")),
+        SummaryColumn(
+            4,
+            tuple(
+                (us("kernel.file_call", "call", call=own), ResultLine(f"Simple {name}:"))
+                for name, own in (("read", "read_zero"), ("write", "write_null"))
+            ),
+        ),
+        (path_call("stat"), ResultLine("Simple stat:")),
+        (path_call("open_close"), ResultLine("Simple open/close:")),
+        (select("tcp"), ResultLine("Select on 100 tcp fd's:")),
+        (us("kernel.signal_self", "round_trip", step="install"), ResultLine("Signal handler installation:")),
+        (_CATCH, ResultLine("Signal handler overhead:")),
         *(
-            us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
-            for how in ("fork", "fork_exec", "fork_shell")
+            (
+                us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu"),
+                ResultLine(f"Process fork+{name}:"),
+            )
+            for name, how in (("exit", "fork"), ("execve", "fork_exec"), ("/bin/sh -c", "fork_shell"))
         ),
     ),
     _section(
@@ -244,7 +295,7 @@ Host                 OS  intgr intgr  intgr  intgr  intgr
                           bit   add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-        *operations("int32", *_INTEGERS),
+        *operations("int32", _INTEGERS, "integer"),
     ),
     _section(
         """\
@@ -255,8 +306,8 @@ Host                 OS int64  int64  int64  int64  int64
                          bit    add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-        SummaryColumn(5, operations("int64", "bit"), blanks=2),
-        *operations("int64", *_INTEGERS[1:]),
+        SummaryColumn(5, _INT64[:1], blanks=2),
+        *_INT64[1:],
     ),
     _section(
         """\
@@ -267,8 +318,8 @@ Host                 OS  float  float  float  float
                          add    mul    div    bogo
 --------- ------------- ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-        *operations("float", *_REALS),
-        *operations("float", "bogo", mode="throughput"),
+        *operations("float", _REALS, "float"),
+        *operations("float", _BOGO, "float", mode="throughput"),
     ),
     _section(
         """\
@@ -279,8 +330,8 @@ Host                 OS  double double double double
                          add    mul    div    bogo
 --------- ------------- ------  ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-        *operations("double", *_REALS),
-        *operations("double", "bogo", mode="throughput"),
+        *operations("double", _REALS, "double"),
+        *operations("double", _BOGO, "double", mode="throughput"),
     ),
     _section(
         """\
@@ -303,11 +354,16 @@ Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
 --------- ------------- ----- ----- ---- ----- ----- ----- ----- ----
 """,
         switch(2, 0),
-        *map(call, ("pipe", "unix_stream", "udp")),
-        library("rpc_udp"),
-        call("tcp"),
-        library("rpc_tcp"),
-        us("kernel.connect", "connection", route="tcp_lmbench", placement="one_cpu"),
+        (call("pipe"), ResultLine("Pipe latency:")),
+        (call("unix_stream"), ResultLine("AF_UNIX sock stream latency:")),
+        (call("udp"), ResultLine("UDP latency using localhost:")),
+        (library("rpc_udp"), ResultLine("RPC/udp latency using localhost:")),
+        (call("tcp"), ResultLine("TCP latency using localhost:")),
+        (library("rpc_tcp"), ResultLine("RPC/tcp latency using localhost:")),
+        (
+            us("kernel.connect", "connection", route="tcp_lmbench", placement="one_cpu"),
+            ResultLine("TCP/IP connection cost to localhost:"),
+        ),
     ),
     _section(
         """\
@@ -318,11 +374,11 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
                                UDP         TCP  conn
 --------- ------------- ----- ----- ----- ----- ----
 """,
-        us("kernel.remote_call", "round_trip", route="udp"),
-        us("kernel.remote_library", "round_trip", route="rpc_udp"),
-        us("kernel.remote_call", "round_trip", route="tcp"),
-        us("kernel.remote_library", "round_trip", route="rpc_tcp"),
-        us("kernel.remote_call", "round_trip", route="connect"),
+        (us("kernel.remote_call", "round_trip", route="udp"), ResultLine("UDP latency using NAME:")),
+        (us("kernel.remote_library", "round_trip", route="rpc_udp"), ResultLine("RPC/udp latency using NAME:")),
+        (us("kernel.remote_call", "round_trip", route="tcp"), ResultLine("TCP latency using NAME:")),
+        (us("kernel.remote_library", "round_trip", route="rpc_tcp"), ResultLine("RPC/tcp latency using NAME:")),
+        (us("kernel.remote_call", "round_trip", route="connect"), ResultLine("TCP/IP connection cost to NAME:")),
     ),
     _section(
         """\
@@ -334,14 +390,20 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
 --------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
 """,
         *(
-            us("kernel.disk_file", "file", act=act, size=size, medium="disk")
-            for size in (0, 10240)
-            for act in ("create", "delete")
+            (
+                us("kernel.disk_file", "file", act=act, size=kib << 10, medium="disk"),
+                ResultLine(_FILES, "", f"{kib}k", place, per_second=True),
+            )
+            for kib in (0, 10)
+            for place, act in ((2, "create"), (3, "delete"))
         ),
-        us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-        us("kernel.fault_segv", "round_trip", trap="protected_store", less=_CATCH),
-        us("kernel.page_fault", "fault", kind="lmbench"),
-        select("plain_file"),
+        (us("kernel.mapping", "map", act="lmbench", size=16 << 20), _largest('"mappings', "memory mapping timing")),
+        (
+            us("kernel.fault_segv", "round_trip", trap="protected_store", less=_CATCH),
+            ResultLine("Protection fault:"),
+        ),
+        (us("kernel.page_fault", "fault", kind="lmbench"), ResultLine("Pagefaults on NAME:")),
+        (select("plain_file"), ResultLine("Select on 100 fd's:")),
     ),
     _section(
         """\
@@ -352,15 +414,28 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
                              UNIX      reread reread (libc) (hand) read write
 --------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
 """,
-        *(
-            RowMedian(
-                1e6, "kernel.stream_bandwidth", "rate", {"route": route, "message": 65536, "placement": "one_cpu"}
-            )
-            for route in ("pipe", "unix_stream", "tcp")
+        (stream("pipe"), ResultLine("Pipe bandwidth:", " MB/sec")),
+        (stream("unix_stream"), ResultLine("AF_UNIX sock stream bandwidth:", " MB/sec")),
+        (stream("tcp"), _largest("Socket bandwidth using localhost", "Socket bandwidth using localhost")),
+        (mb_of_largest("kernel.file_bandwidth", "rate", route="read"), _largest('"read bandwidth', "reread timing")),
+        (
+            mb_of_largest("kernel.file_bandwidth", "rate", route="kept_map"),
+            _largest('"Mmap read bandwidth', "mmap reread timing"),
         ),
-        *(mb_of_largest("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
-        *(mb_of_largest("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
-        *(mb_of_largest(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
+        *(
+            (
+                mb_of_largest("memory.copy_bandwidth", "copy", kernel=kernel),
+                _largest(f'"{name} bcopy unaligned', f"{name} bcopy timing"),
+            )
+            for name, kernel in (("libc", "libc"), ("unrolled", "portable"))
+        ),
+        *(
+            (
+                mb_of_largest(f"memory.{act}_bandwidth", act, kernel="portable"),
+                _largest(f"Memory {act} bandwidth", f"memory {what} timing"),
+            )
+            for act, what in (("read", "read & sum"), ("write", "write"))
+        ),
     ),
     _section(
         """\
@@ -372,11 +447,10 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
         _MHZ._replace(blanks=2),
-        SummaryColumn(6, (latency_of("L1d"),)),
-        SummaryColumn(6, (latency_of("L2"),)),
-        # the default walk of lat_mem_rd
-        SummaryColumn(6, (RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True),)),
-        SummaryColumn(11, (latency_of("memory"),)),
+        SummaryColumn(6, ((latency_of("L1d"), ResultLine(LATENCIES, "", "0.00098")),)),
+        SummaryColumn(6, ((latency_of("L2"), ResultLine(LATENCIES, "", "0.12500")),)),
+        SummaryColumn(6, ((_WALK, ResultLine(LATENCIES, "", LAST, 1, "memory latency", 8)),)),
+        SummaryColumn(11, ((latency_of("memory"), _RANDOM),)),
     ),
     _section(
         """\
@@ -386,7 +460,7 @@ Semaphore latency in microseconds, as lat_sem prints it - smaller is better
 Host                 OS  lat_sem
 --------- ------------- --------
 """,
-        us("kernel.semaphore", "pass", placement="one_cpu"),
+        (us("kernel.semaphore", "pass", placement="one_cpu"), ResultLine("Semaphore latency:")),
     ),
 )
 DESCRIBED = SECTIONS[0]
