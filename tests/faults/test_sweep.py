@@ -24,7 +24,7 @@ from tollmeter.library.derive import open_run
 from tollmeter.library.sweeping import Knob, abandoned, check_knob, conducted, new_sweep, over_restarts
 from tollmeter.model import Failure
 from tollmeter.store import sweeps
-from tollmeter.store.sweeps import SweepState, load_sweep, unrestored
+from tollmeter.store.sweeps import SweepState, load_sweep, sweep_lock_file, unrestored
 
 KILLS = 5
 """Each starts Python twice. With KILLS=50 in the environment it is the long form of this test."""
@@ -116,6 +116,17 @@ def test_a_sweep_beside_a_sweep_is_refused(folder: Path) -> None:
             conducted(sweep_of(folder), folder / "other.json", lambda *_: "", lambda: False)
         assert refused.value.exit_code == 5
         assert process.wait() == 0 and knob_of(folder) == "first"
+
+
+def test_an_error_of_the_caller_is_not_an_error_of_the_lock_file() -> None:
+    with pytest.raises(FileNotFoundError, match="unrelated"), sweep_lock_file():
+        Path("/nonexistent/unrelated").read_bytes()
+
+
+def test_a_lock_file_that_cannot_be_opened_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/self/fdinfo")
+    with pytest.raises(Failure, match=r"\.lock cannot be written"), sweep_lock_file():
+        pass
 
 
 def test_other_verbs_say_what_a_killed_sweep_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

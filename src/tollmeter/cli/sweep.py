@@ -100,12 +100,12 @@ def _values(lists: Sequence[str] | None, scan: Sequence[str] | None, step: str |
 
 def _restored(reboots: Path | None) -> int:
     from tollmeter.library.sweeping import abandoned, restore_killed
-    from tollmeter.store.sweeps import sweep_lock
+    from tollmeter.store.sweeps import sweep_lock_file
 
     if reboots:
         print(abandoned(reboots))
         return DONE
-    with sweep_lock() as lock:
+    with sweep_lock_file() as lock:
         print(restore_killed(lock) or "no killed sweep left a knob to restore")
     return DONE
 
@@ -114,9 +114,9 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
     from tollmeter.conduct import Stopping
     from tollmeter.library import places
     from tollmeter.library.sweeping import conducted, new_sweep, over_restarts, restore_killed
-    from tollmeter.store.sweeps import NAME, load_sweep, save_sweep, sweep_lock
+    from tollmeter.store.sweeps import NAME, load_sweep, save_sweep, sweep_lock_file
 
-    with sweep_lock() as lock:
+    with sweep_lock_file() as lock:
         restore_killed(lock)
     begun = load_sweep(reboots) if reboots else None
     folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()

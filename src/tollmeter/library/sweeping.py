@@ -36,7 +36,7 @@ from tollmeter.store.sweeps import (
     record_path,
     save_sweep,
     start_of,
-    sweep_lock,
+    sweep_lock_file,
     try_lock,
     unrestored,
 )
@@ -153,7 +153,7 @@ class SweepEnd(NamedTuple):
 def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
     """Makes and stores every step, and restores the first value in any case. Raises Failure if another sweep runs, the
     first value cannot be set, or the restoring data cannot be stored."""
-    with sweep_lock() as lock:
+    with sweep_lock_file() as lock:
         restore_killed(lock)
         knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
         _set_first(knob, sweep.first)

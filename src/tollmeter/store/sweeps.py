@@ -144,16 +144,18 @@ def start_of(process: int) -> str:
 
 
 @contextlib.contextmanager
-def sweep_lock() -> Iterator[int]:
-    """Yields a descriptor whose lock (flock) is shared by processes that inherit it: a command that outlives a killed
-    sweep may change the setting after it was restored."""
+def sweep_lock_file() -> Iterator[int]:
+    """Opens the file whose flock(2) marks a running sweep, and yields its descriptor, not yet locked. Commands inherit
+    it, so the lock is held until the last of them ends: a command that outlives a killed sweep could change the setting
+    after it was restored. Raises Failure (5) if the file cannot be opened."""
     path = record_path().with_suffix(".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open_regular(path, "ab", follow=False) as file:
-            yield file.fileno()
+        file = open_regular(path, "ab", follow=False)
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror}", 5) from error
+    with file:
+        yield file.fileno()
 
 
 def try_lock(descriptor: int) -> bool:
