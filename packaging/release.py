@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tollmeter.report.page import bundle  # noqa: E402
+from tollmeter.report.page import chart_script_text  # noqa: E402
 from tollmeter.toolchain.prebuilt import ENDING, FOLDER  # noqa: E402
 from tollmeter.version import VERSION  # noqa: E402
 
@@ -113,7 +113,7 @@ def main(folder: Path, abis: list[str]) -> None:
     tree = committed(folder / "tree")
     run(sys.executable, tree / "packaging/probes.py", *abis, env=environment)
     (tree / FOLDER).mkdir(exist_ok=True)
-    (tree / FOLDER / "vega.js").write_text(bundle(), encoding="utf-8")
+    (tree / FOLDER / "vega.js").write_text(chart_script_text(), encoding="utf-8")
     run(sys.executable, tree / "packaging/manual.py", tree / "share", env=environment)
     wheels(tree, folder, environment)
     archive(tree, folder / f"{NAME}.tar.xz", seconds)

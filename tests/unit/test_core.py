@@ -84,7 +84,7 @@ def test_a_profiler_that_slows_control_loops_makes_no_core_wider() -> None:
     slowed = [sample(10, witness=quiet(control_before_hz=slow, control_hz=slow, **rates)) for _ in range(10)]
     found = core_seen([outcome([*calm, *slowed])])
     assert found.width == pytest.approx(4.0)
-    assert found.contended(4.0) == 0
+    assert found.contended_share(4.0) == 0
 
 
 def test_too_few_readings_have_no_width() -> None:

@@ -85,7 +85,7 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
 
     monkeypatch.setattr(page, "is_installed", lambda _: False)
     monkeypatch.setattr(page, "fetched", fetched)
-    assert page.bundle(tmp_path) == "v" * page.LEAST_BYTES
+    assert page.chart_script_text(tmp_path) == "v" * page.LEAST_BYTES
     assert not places[0].exists()
 
 

@@ -20,7 +20,7 @@ from tollmeter.model import Probe, Results, Row, RowOf, Suite
 from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
 from tollmeter.report.numbers import MINUS
-from tollmeter.report.programs import program_tables, ways_table
+from tollmeter.report.programs import program_tables, alternatives_table
 from tollmeter.report.studies import claim_blocks
 from tollmeter.studies.choices import ranked_options
 from tollmeter.studies.study import study
@@ -101,7 +101,7 @@ def check_ways(said: str, results: Results, suite: Suite) -> dict[str, int]:
     if not best or not suite.option:
         return {}
     ranking = next(iter(ranked_options(results, suite).values()))
-    gains = {str(line.cells[0]): str(line.cells[2]) for line in ways_table(ranking).rows}
+    gains = {str(line.cells[0]): str(line.cells[2]) for line in alternatives_table(ranking).rows}
     assert not gains[best[1]].startswith("~")
     ends = [float(end.replace(",", "")) for end in gains[best[1]].split(" ×")[0].split(" to ")]
     assert ends[0] * 0.95 <= float(best[2].replace(",", "")) <= ends[-1] * 1.05

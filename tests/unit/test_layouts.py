@@ -148,12 +148,12 @@ def test_where_no_process_stays_a_layout_serves_one_visit_and_costs_all_of_its_s
     assert seeds(rig) == [*range(12)]
     costs, first = Costs(catalog().probes()), rig.visits[0]
     costs.learn(first, USUAL, 0.3, is_first=True, stays=True)
-    shared_by_several = costs.of(first.point, USUAL)
+    shared_by_several = costs.visit_s(first.point, USUAL)
     costs.learn(first, USUAL, 0.3, is_first=True, stays=False)
-    assert costs.of(first.point, USUAL) == pytest.approx(0.3)
+    assert costs.visit_s(first.point, USUAL) == pytest.approx(0.3)
     assert 2 * shared_by_several < 0.3
     costs.learn(first, USUAL, 0.3, is_first=True, stays=True)
-    assert costs.of(first.point, USUAL) == shared_by_several, "it stayed after all"
+    assert costs.visit_s(first.point, USUAL) == shared_by_several, "it stayed after all"
 
 
 def test_the_largest_layout_of_a_probe_says_what_a_larger_one_takes(rig: Rig) -> None:
@@ -161,9 +161,9 @@ def test_the_largest_layout_of_a_probe_says_what_a_larger_one_takes(rig: Rig) ->
     rig.go(rig.plan(select_of(64 * MIB, 256 * MIB)))
     costs = Costs(catalog().probes())
     of_size = {visit.point.values()["size"]: visit for visit in rig.visits}
-    before_s = costs.first(of_size[256 * MIB].point, USUAL)
+    before_s = costs.first_visit_s(of_size[256 * MIB].point, USUAL)
     costs.learn(of_size[64 * MIB], USUAL, 1.0, is_first=True, stays=True)
-    assert before_s < 0.5 and costs.first(of_size[256 * MIB].point, USUAL) == pytest.approx(4.0, rel=0.1)
+    assert before_s < 0.5 and costs.first_visit_s(of_size[256 * MIB].point, USUAL) == pytest.approx(4.0, rel=0.1)
 
 
 def test_what_first_visits_take_tells_the_cost_of_unvisited_points_and_a_timeout_does_not(rig: Rig) -> None:
@@ -171,10 +171,10 @@ def test_what_first_visits_take_tells_the_cost_of_unvisited_points_and_a_timeout
     visits = list({visit.point: visit for visit in rig.visits}.values())
     costs = Costs(catalog().probes())
     *several, last = visits
-    estimates = [costs.first(visit.point, USUAL) for visit in visits]
+    estimates = [costs.first_visit_s(visit.point, USUAL) for visit in visits]
     for place, (visit, estimate) in enumerate(zip(several, estimates, strict=False)):
         costs.learn(visit, USUAL, 20.0 if place == 3 else 3 * estimate, is_first=True, stays=True)
-    assert costs.first(last.point, USUAL) == pytest.approx(3 * estimates[-1], rel=0.05)
+    assert costs.first_visit_s(last.point, USUAL) == pytest.approx(3 * estimates[-1], rel=0.05)
 
 
 def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout(rig: Rig) -> None:

@@ -535,8 +535,13 @@ def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
 
 def test_a_plan_of_many_points_prices_each_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was priced five times: 100,000 points took 14 s to plan."""
-    priced, of = [], Costs.of
-    monkeypatch.setattr(Costs, "of", lambda costs, *place: priced.append(place[0]) or of(costs, *place))  # type: ignore[func-returns-value]
+    priced, visit_s = list[Point](), Costs.visit_s
+
+    def counted(costs: Costs, point: Point, effort: Effort) -> float:
+        priced.append(point)
+        return visit_s(costs, point, effort)
+
+    monkeypatch.setattr(Costs, "visit_s", counted)
     many = Select(probe="memory.latency", parameters={"size": [4096 * number for number in range(1, 50)]})
     plan = plan_of(many, budget=2)
     assert plan.effort == EFFORTS[-1] and len(priced) <= 2 * len(plan.points())
@@ -577,9 +582,11 @@ def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_p
     timed = plan_of(*BOTH)
     there = [msgspec.structs.replace(point, target="qemu-user:mipsel") for point in timed.points()]
     counted = msgspec.structs.replace(timed, entries=(Entry(points=tuple(there)),))
-    once = sum(timed.costs().of(point, timed.effort) for point in timed.points())
+    once = sum(timed.costs().visit_s(point, timed.effort) for point in timed.points())
     assert expected_seconds(timed) > 5 * once
-    assert expected_seconds(counted) == pytest.approx(sum(timed.costs().of(point, timed.effort) for point in there))
+    assert expected_seconds(counted) == pytest.approx(
+        sum(timed.costs().visit_s(point, timed.effort) for point in there)
+    )
 
 
 def test_sizes_of_the_hosts_caches_mean_nothing_where_instructions_are_counted() -> None:
@@ -604,15 +611,15 @@ def test_costs_are_learned() -> None:
     costs: Costs = plan.costs()
     small, *_, large = sorted(plan.points(), key=lambda point: int(point.values()["size"]))
     effort, longer = Effort(samples=1, sample_ns=1000), Effort(samples=1, sample_ns=1001000)
-    assert costs.of(large, effort) > costs.of(small, effort)
+    assert costs.visit_s(large, effort) > costs.visit_s(small, effort)
     seconds = 2.0 + effort.sample_s()
     costs.learn(visit_of(plan, large, 1), effort, seconds, is_first=True, stays=True)
-    assert costs.first(large, effort) == pytest.approx(seconds)
+    assert costs.first_visit_s(large, effort) == pytest.approx(seconds)
     served = costs.visits_of_layout(large, effort)
     assert served > 1
-    assert costs.of(large, effort) < 2.0 / served + 0.1, "a start is shared by the visits that its layout serves"
+    assert costs.visit_s(large, effort) < 2.0 / served + 0.1, "a start is shared by the visits that its layout serves"
     more = longer.sample_s() - effort.sample_s()
-    assert costs.first(large, longer) == pytest.approx(costs.first(large, effort) + more)
+    assert costs.first_visit_s(large, longer) == pytest.approx(costs.first_visit_s(large, effort) + more)
 
 
 def test_a_resident_visits_cost_is_learned_separately_from_its_set_up() -> None:
@@ -622,8 +629,8 @@ def test_a_resident_visits_cost_is_learned_separately_from_its_set_up() -> None:
     for seconds, is_first in ((0.5, False), (2.5, True)):
         costs.learn(visit_of(plan, point, 12), effort, seconds + sampling_s, is_first=is_first, stays=True)
     beyond = effort.samples * effort.sample_s()
-    assert costs.first(point, effort) == pytest.approx(0.5 + 2.0 + beyond)
-    assert costs.of(point, effort) == pytest.approx(0.5 + 2.0 / costs.visits_of_layout(point, effort) + beyond)
+    assert costs.first_visit_s(point, effort) == pytest.approx(0.5 + 2.0 + beyond)
+    assert costs.visit_s(point, effort) == pytest.approx(0.5 + 2.0 / costs.visits_of_layout(point, effort) + beyond)
 
 
 def planned_with(**changed: Any) -> Visit:

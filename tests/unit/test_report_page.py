@@ -23,7 +23,7 @@ from support import example_runs
 from support.python_speed import within_units
 from tollmeter.model import Failure, Results, Select, Suite
 from tollmeter.report import overlay
-from tollmeter.report import page as bundles
+from tollmeter.report import page as page_module
 from tollmeter.report.numbers import of_row, of_toll
 from tollmeter.report.page import island, render, write
 from tollmeter.report.probe_sections import explain_words
@@ -327,18 +327,18 @@ def test_the_script_is_kept_for_the_next_time_and_made_again_when_it_is_gone(
         made.append(1)
         return text
 
-    monkeypatch.setattr(bundles, "_made", make)
-    first, second = bundles.bundle(tmp_path), bundles.bundle(tmp_path)
+    monkeypatch.setattr(page_module, "_made", make)
+    first, second = page_module.chart_script_text(tmp_path), page_module.chart_script_text(tmp_path)
     assert first == second and len(made) == 1
     assert "</script" not in first and "<!--" not in first
     for kept in tmp_path.iterdir():
         kept.write_text("cut")
-    assert bundles.bundle(tmp_path) == first and len(made) == 2
+    assert page_module.chart_script_text(tmp_path) == first and len(made) == 2
 
 
 def test_where_the_script_cannot_be_kept_the_page_is_still_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "build").write_text("in the way")
-    monkeypatch.setattr(bundles, "_made", lambda: "x" * 200_000)
-    assert bundles.bundle(tmp_path / "build") == "x" * 200_000
+    monkeypatch.setattr(page_module, "_made", lambda: "x" * 200_000)
+    assert page_module.chart_script_text(tmp_path / "build") == "x" * 200_000

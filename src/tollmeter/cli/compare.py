@@ -192,21 +192,23 @@ def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | Non
         add_summary(f"## toll gate\n\n{text}\n")
     if form == "json":
         text = json_document(gated.decision).decode()
-    write((text if form in ("table", "json") else _cases(gated.decision, (), form)).encode(), out)
+    write((text if form in ("table", "json") else _ci_report(gated.decision, (), form)).encode(), out)
     if gated.outcome == "slower":
         raise Failure(f"{gated.more} by more than the limit: {gated.new}", TRIPPED)
     if gated.outcome == "inconclusive" and strict:
         raise Failure(f"inconclusive: {gated.new}", CANNOT_TELL)
 
 
-def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
+def _ci_report(decision: Decision, unlike: Sequence[str], form: str) -> str:
+    """Returns the gate's result in a CI format: github, ktap or junit."""
     from tollmeter.report import ci_formats
     from tollmeter.report.gated import annotated, cases
 
     if form == "github":
         return annotated(decision, unlike)
-    several = cases(decision, unlike)
-    return ci_formats.ktap(several) if form == "ktap" else ci_formats.junit("toll gate", several)
+    if form == "ktap":
+        return ci_formats.ktap(cases(decision, unlike))
+    return ci_formats.junit("toll gate", cases(decision, unlike))
 
 
 def _gate_written(gated_runs: Gated, form: str) -> str:
@@ -222,7 +224,7 @@ def _gate_written(gated_runs: Gated, form: str) -> str:
     if form == "github":
         decided = "\n\n".join(of_blocks([heading("toll gate"), *words.blocks(gated_runs)]))
         add_summary(f"{decided}\n\n{as_markdown(gated_runs.compared, whole=False)}")
-    return _cases(gated_runs.decision, gated_runs.unlike, form)
+    return _ci_report(gated_runs.decision, gated_runs.unlike, form)
 
 
 def _print_gate(gated_runs: Gated) -> None:

@@ -18,8 +18,8 @@ INTERRUPTED = 130
 def measured_suite(
     words: Sequence[str], budget: str | None, precision: str, *, folder: Path | None = None, cpus: str | None = None
 ) -> Path:
-    """Returns the folder of a new run, from which later runs learn. folder: for files of probes; cpus: to measure on.
-    Raises Failure (130) after a signal."""
+    """Measures a suite, adds it to the history, and returns the run's folder. folder: folder in which probes may create
+    files; cpus: CPUs to measure on. Raises Failure (130) after a signal."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.derive import open_run, remembered
     from tollmeter.library.measure import measured, no_observers

@@ -188,7 +188,7 @@ class Schedule:
         point = place[0]
         if self._next_layout(place).served == 1:
             return self._first_s(point)
-        return self._costs.of(point, self._plan.effort_of(point))
+        return self._costs.visit_s(point, self._plan.effort_of(point))
 
     def _has_several_layouts(self, point: Point) -> bool:
         """Returns whether each visit of an interval has its own layout: three layouts of a large buffer give an
@@ -432,12 +432,12 @@ class Schedule:
         return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, visit_s)
 
     def _first_s(self, point: Point) -> float:
-        return self._costs.first(point, self._plan.effort_of(point))
+        return self._costs.first_visit_s(point, self._plan.effort_of(point))
 
     def _seconds_of(self, points: Iterable[Point], effort: Effort | None = None) -> float:
         """Returns the seconds of one visit to each point, at each of its placements."""
         return sum(
-            len(self._placements(point)) * self._costs.of(point, self._plan.effort_of(point, effort))
+            len(self._placements(point)) * self._costs.visit_s(point, self._plan.effort_of(point, effort))
             for point in points
         )
 

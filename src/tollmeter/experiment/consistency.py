@@ -60,6 +60,7 @@ from tollmeter.experiment.sampled import (
 from tollmeter.experiment.taken import MANY_VISITS, Counts, Floats, Mask, Taken
 from tollmeter.experiment.timed_visits import (
     NO_GAP,
+    NOT_DESCRIBED,
     Broken,
     Numbers,
     SampleRule,
@@ -491,8 +492,9 @@ def _beyond_sample(some: TimedSamples) -> Broken:
 
 
 def _controlled(some: TimedSamples) -> Broken:
-    controlled, stated = some.taken.of_visits(some.taken.column("control_n") >= 0), some.numbers["has_control"]
-    yield HAS_CONTROL, (stated < 2) & (stated != (controlled > 0))
+    controlled = some.taken.of_visits(some.taken.column("control_n") >= 0)
+    stated = some.numbers["has_control"]
+    yield HAS_CONTROL, (stated != NOT_DESCRIBED) & (stated != (controlled > 0))
     yield SAMPLES_ALIKE, (controlled > 0) & (controlled < some.taken.counts)
 
 
@@ -696,16 +698,19 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
     """Returns the visits that begin before an earlier visit of their session ends. If several successive visits do, the
     visit before them is returned in their place."""
     odd, latest = list[int](), 0
-    overlaps = (begin[1:] < np.maximum.accumulate(end)[:-1]).any()
-    for at in range(len(begin)) if overlaps else ():
-        if at and sessions[at] != sessions[at - 1]:
+    if not (begin[1:] < np.maximum.accumulate(end)[:-1]).any():
+        return odd
+    for at in range(len(begin)):
+        is_first = at > 0 and sessions[at] != sessions[at - 1]
+        if is_first or begin[at] >= latest:
             latest = end[at]
-        elif begin[at] < latest:
-            later = np.count_nonzero(begin[at : at + LEAST_EQUAL] < end[at - 1])
-            odd.append(at - 1 if later > 1 and at - 1 not in odd[-2:] else at)
-            latest = end[at] if later > 1 else latest
-        else:
+            continue
+        blamed = at
+        # One late visit makes all its successors look early: two or more of them blame the visit before them, once.
+        if np.count_nonzero(begin[at : at + LEAST_EQUAL] < end[at - 1]) > 1:
             latest = end[at]
+            blamed = at if at - 1 in odd[-2:] else at - 1
+        odd.append(blamed)
     return odd
 
 

@@ -176,8 +176,8 @@ class CoreSeen(NamedTuple):
     alternates: bool
     readings: NDArray[np.float32]
 
-    def contended(self, full_width: float) -> float:
-        """Returns the share of the readings that are below the full width."""
+    def contended_share(self, full_width: float) -> float:
+        """Returns the share of the readings below 95 % (WHOLE_FROM) of the full width; 0 without a reading."""
         return float((self.readings < WHOLE_FROM * full_width).mean()) if len(self.readings) else 0.0
 
 

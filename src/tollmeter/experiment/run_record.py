@@ -41,7 +41,7 @@ LEAST_WIDTH = 0.5
 MOST_PER_CYCLE = 16
 """Instructions per cycle: twice as many as any core completes."""
 LEAST_CALL_CYCLES = 10
-"""Fewest core cycles of a clock reading, and of a way into the kernel and back, or to another core and back."""
+"""Fewest core cycles of a clock reading, a kernel entry and exit, or a round trip to another core."""
 MOST_DEVIATION = 10.0
 """Highest between-run standard deviation of the logarithm of a row."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10

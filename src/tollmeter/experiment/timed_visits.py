@@ -18,6 +18,9 @@ Numbers = Mapping[str, NDArray[Any]]
 NO_GAP = np.iinfo(np.int64).max
 """Gap after a visit's last sample."""
 
+NOT_DESCRIBED = 2
+"""Value of `has_control` of a visit whose probe the run does not describe."""
+
 
 class TimedVisits(NamedTuple):
     """The timed visits. places: their indices in the run; points: index of each visit's point; numbers: columns with
@@ -80,13 +83,13 @@ def numbers_without_samples(table: VisitTable, probes: Mapping[str, Probe], need
     """Returns the numbers of timed visits that need no samples. needs: fewest cycles of an iteration of each point.
 
     is_plain: the probe times everything and waits for no companion, so that the rest of its samples takes equally long
-    on one machine. is_alone: its worker waits for nothing. has_control: 2 if unknown."""
+    on one machine. is_alone: its worker waits for nothing. has_control: NOT_DESCRIBED if unknown."""
     places = table.timed
     described = [probes.get(point.probe) for point in table.of_points]
     of_points: dict[str, Iterable[int]] = {
         "is_plain": (probe is not None and probe.pauses is False and not probe.roles for probe in described),
         "is_alone": (probe is not None and not (probe.roles or probe.switches or probe.spreads) for probe in described),
-        "has_control": (2 if probe is None else probe.control for probe in described),
+        "has_control": (NOT_DESCRIBED if probe is None else probe.control for probe in described),
     }
     of_kinds: dict[str, Iterable[float]] = {
         "cpus": (max(1, len(visit.cpus)) for visit in table.firsts),

@@ -119,7 +119,7 @@ def redacted(
         for level in index.hierarchy
     ]
     made = Index(
-        format=index.format, run=_run(index.run), machine=_machine(index.machine, scrub), rows=tuple(rows),
+        format=index.format, run=_run(index.run), machine=_scrubbed_machine(index.machine, scrub), rows=tuple(rows),
         hierarchy=tuple(levels), tolls=tuple(tolls),
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
@@ -172,7 +172,8 @@ def _run(run: RunInfo) -> RunInfo:
     )  # fmt: skip
 
 
-def _machine(machine: Machine, scrub: Scrub) -> Machine:
+def _scrubbed_machine(machine: Machine, scrub: Scrub) -> Machine:
+    """Returns the machine without its host name and without facts that may identify it."""
     facts = {name: value for name, value in machine.facts.items() if _FACTS.fullmatch(name) and scrub(name) == name}
     topology, sets = machine.topology, list[str]()
     if topology:
@@ -180,7 +181,7 @@ def _machine(machine: Machine, scrub: Scrub) -> Machine:
         for several in (topology.packages, topology.dies, topology.last_caches, topology.clusters, topology.cores):
             sets += several
         sets += [kind.cpus for kind in topology.kinds] + [node.cpus for node in topology.nodes]
-    # A set of CPUs that is something else may name the machine.
+    # A journal is untrusted: text in place of a set of CPUs may contain a name.
     is_plain = all(map(_CPUS.fullmatch, sets))
     return msgspec.structs.replace(machine, host="", facts=facts, topology=topology if is_plain else None)
 

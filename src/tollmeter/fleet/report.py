@@ -60,7 +60,7 @@ def sentence(judged: JudgedNode, named: NamedNode) -> str:
     effects = "; ".join(_effects(model, named.effects))
     if len(named.nodes) > 1:
         ends = sorted({_percent(model, first, end(named.costs, key=abs)) for end in (min, max)})
-        effects = f"{_what(model, first)} {' to '.join(ends)} {_direction(model, first)} their peers"
+        effects = f"{_rows_in_words(model, first)} {' to '.join(ends)} {_direction(model, first)} their peers"
     return f"{printable(names)}: {effects}."
 
 
@@ -71,7 +71,7 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
         sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
         interval = " to ".join(map(percent, ends))
         spread = f"95 % interval {interval}; the peers differ by {percent(exp(effect.sd) - 1)}"
-        yield f"{_what(model, effect)} {sentence} ({spread})"
+        yield f"{_rows_in_words(model, effect)} {sentence} ({spread})"
     if len(effects) > MOST_EFFECTS:
         yield f"{len(effects) - MOST_EFFECTS} more rows or probes differ"
     elif effects[0].level != "node":
@@ -80,9 +80,9 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
             yield f"its {len(probes)} other probes are like its peers'"
 
 
-def _what(model: HardwareModel, effect: Effect) -> str:
-    """Returns the rows of an effect, with the parameter that distinguishes them from the other rows, if a single one
-    does."""
+def _rows_in_words(model: HardwareModel, effect: Effect) -> str:
+    """Returns a phrase that names the rows of an effect, and the parameter that alone distinguishes them from the other
+    rows, if there is one."""
     if effect.level == "row":
         return _row_name(model.rows[effect.rows[0]])
     of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
@@ -181,7 +181,7 @@ def _host(node: str) -> str:
 
 def _reason(model: HardwareModel, effect: Effect) -> str:
     sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
-    return printable(f"{_what(model, effect)} {sentence}")
+    return printable(f"{_rows_in_words(model, effect)} {sentence}")
 
 
 # ---- as JSON --------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
         "reasons": ["; ".join(node_reasons(judged, node)) for node in named.nodes],
         "effects": [
-            {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
+            {"level": effect.level, "name": _rows_in_words(judged.model, effect), "cost": exp(effect.cost) - 1,
              "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
             for effect in named.effects
         ],

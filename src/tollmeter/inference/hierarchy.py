@@ -179,9 +179,9 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
 
 
 def _first_levels(fit: CurveFit, most: int) -> CurveFit | None:
-    """Returns the nearest levels of a fit with more levels, the last of which takes the latency of the farthest sizes:
-    if a guest has a share of the last cache, a fit of fewer levels would join the first two. None if it has no more
-    levels, or if two of them are so near that one may be scatter."""
+    """Returns the fit cut to `most` levels: the nearest `most - 1`, then one level with the latency of the largest
+    sizes. A direct fit of `most` levels would join the first two if a guest has only a share of the last cache. None if
+    the fit has no further level, or if two neighbours are so near that one may be scatter (MOST_MISSED)."""
     steps = [after / before for before, after in pairwise(fit.latencies)]
     if len(steps) < most or min(steps) < MOST_MISSED:
         return None

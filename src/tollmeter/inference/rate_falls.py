@@ -48,6 +48,8 @@ Cache = tuple[str, float, float]
 """Name of a cache, and the least and most bytes that it may hold."""
 Place = tuple[str, str, Value, int]
 """Probe, target, length, and the bytes that an iteration touches."""
+PointKey = tuple[str, str, str, tuple[tuple[str, Value], ...]]
+"""Probe, ABI, target, and the parameters by name."""
 Piece = tuple[int, int]
 """First and last point of a flat piece."""
 
@@ -88,12 +90,9 @@ def lengths(
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
-    touched: dict[tuple[object, ...], int] = {}
-    for outcome in outcomes:
-        if outcome.status == "ok":
-            point, work = outcome.point, outcome.work
-            name = point.probe, point.abi, point.target, tuple(sorted(point.parameters))
-            touched[name] = int(work.footprint_bytes)
+    """Returns one sweep for each probe, ABI, target and other parameters: its rows by length, with the bytes that each
+    length touches (0 if unknown); only sweeps of LEAST_LENGTHS or more."""
+    footprints = _footprints(outcomes)
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):
         if row.clock == "hardware" and isinstance(row.parameters.get(AXIS), int):
@@ -101,9 +100,22 @@ def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str
     made = []
     for group in groups.values():
         ranked = sorted(group, key=lambda row: number(row, AXIS))
-        names = ((row.probe, row.abi, row.target, tuple(sorted(row.parameters.items()))) for row in ranked)
-        made.append(Sweep(rows=tuple(ranked), footprints=tuple(touched.get(name, 0) for name in names)))
+        touched = (footprints.get(_key(row.probe, row.abi, row.target, row.parameters), 0) for row in ranked)
+        made.append(Sweep(rows=tuple(ranked), footprints=tuple(touched)))
     return [sweep for sweep in made if len(sweep.rows) >= LEAST_LENGTHS]
+
+
+def _footprints(outcomes: Iterable[Outcome]) -> dict[PointKey, int]:
+    """Returns the bytes that an iteration of each point touches."""
+    measured = ((outcome.point, outcome.work) for outcome in outcomes if outcome.status == "ok")
+    return {
+        _key(point.probe, point.abi, point.target, point.values()): int(work.footprint_bytes)
+        for point, work in measured
+    }
+
+
+def _key(probe: str, abi: str, target: str, parameters: Mapping[str, Value]) -> PointKey:
+    return probe, abi, target, tuple(sorted(parameters.items()))
 
 
 def _others(row: Row) -> tuple[tuple[str, Value], ...]:

@@ -342,7 +342,8 @@ def visits_wanted(change: Change) -> int | None:
     of_runs = max((NORMAL * row.runs_sd) ** 2 for row in (change.old, change.new))
     scatter = sum((NORMAL * _row_error(row)) ** 2 * row.visits for row in (change.old, change.new))
     distance = abs(log(change.ratio.value))
-    # The half-width, in logarithms, up to which a ratio is the same, or else changed.
+    # Largest half-width (logarithm) at which the present ratio has a verdict: same if the interval still fits within
+    # 5 %, changed if it excludes 1.
     half_that_decides = max(log(1 + SAME_WITHIN) - distance, distance / _CERTAIN)
     room = half_that_decides**2 - 2 * of_runs
     has = min(change.old.visits, change.new.visits)

@@ -143,7 +143,7 @@ def _slower(logs: Array, compared: int) -> list[int]:
         return []
     centred = _centred(logs)
     usual = np.median(centred, axis=0)
-    error = _of_visits(centred, usual)
+    error = _error_of_median(centred, usual)
     named = []
     for place in np.flatnonzero(usual > LEAST_SLOWER / 2).tolist():
         others = np.delete(usual, place)
@@ -167,11 +167,17 @@ def usual_costs(logs: Array) -> Array:
     return np.asarray(np.median(_centred(logs), axis=0) + np.median(np.median(logs, axis=1)))
 
 
-def _of_visits(centred: Array, usual: Array) -> float:
+def _error_of_median(centred: Array, usual: Array) -> float:
     """Returns the standard error of the median of a column's visits: their scatter is common to all columns."""
     visits, count = centred.shape
-    apart = np.abs(centred - usual) * sqrt(visits / (visits - 1) * count / (count - 1))
-    return float(np.median(apart[apart > 0])) / NORMAL_QUARTILE * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
+    apart = np.abs(centred - usual)
+    if not apart.any():
+        return 0.0
+    # Two medians were removed, one for each visit and one for each CPU: each shrinks the variance of the residuals to
+    # (n - 1) / n. The standard error of a median of n values is sd * sqrt(pi / 2 / n).
+    apart *= sqrt(visits / (visits - 1) * count / (count - 1))
+    sd = float(np.median(apart[apart > 0])) / NORMAL_QUARTILE
+    return sd * sqrt(pi / 2 / visits)
 
 
 def _spread(others: Array, error: float) -> tuple[float, float]:

@@ -36,9 +36,9 @@ short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """Returns the gravest verdict that applies. run: with its points, converged, contended_share and stolen_share. A
-    count has no noise and contains no information about its duration; an emulator's time is not changed by other
-    workloads, only delayed."""
+    """Returns the first verdict that applies. run: its points, converged, contended_share, stolen_share and
+    unseen_share must be set. Discarded samples of counted rows are ignored, since a count has no noise. If all rows are
+    emulated, other workloads are ignored: they delay an emulator and do not change its virtual time."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"

@@ -4,7 +4,7 @@ SQLite index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tollmeter.judgement.convergence import Settlement
     from tollmeter.numbers.known import Learned
 
+_MEASURE_AGAIN = "its journal is incomplete: copy the run again from where it was measured, or measure again"
 _MARGIN = 1.5
 """Factor on the estimated time of further visits: later visits may take longer, and analysis takes its share of a
 budget."""
@@ -133,7 +134,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.numbers.rows import in_parts, rows_of_point, rows_of_points, with_choices, with_relations
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes = _machine(contents, folder), _probes(contents.head)
+    machine, probes = _machine(contents.head, folder), _probes(contents.head)
+    _check_described(contents.outcomes, probes, folder)
     outcomes, contradictions = _consistent(contents, request)
     precision = _row_precision(request)
     known = machine_known(outcomes, learned(request, machine), precision)
@@ -187,16 +189,19 @@ def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) ->
     return float(budget_for_most(done, budget_s)[0]) or None if run.verdict == "busy" and not run.uncompared else None
 
 
-def _machine(contents: Contents, folder: Path) -> Machine:
-    """Returns the machine of a run. Raises Failure (5) if the journal does not state it, or has a visit of a probe that
-    it does not describe."""
-    if contents.head.machine is None:
-        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
-    probes = _probes(contents.head)
-    for outcome in contents.outcomes:
+def _machine(head: Head, folder: Path) -> Machine:
+    """Returns the machine of a run. Raises Failure (5) if the journal does not state it."""
+    if head.machine is None:
+        raise Failure(f"{folder} does not say which machine was measured; {_MEASURE_AGAIN}", exit_code=5)
+    return head.machine
+
+
+def _check_described(outcomes: Iterable[Outcome], probes: Mapping[str, Probe], folder: Path) -> None:
+    """Raises Failure (5) if a visit is of a probe that the journal does not describe."""
+    for outcome in outcomes:
         if outcome.point.probe not in probes:
-            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
-    return contents.head.machine
+            what = f"{folder}: visit {outcome.visit} is of a probe that the run does not describe"
+            raise Failure(f"{what}; {_MEASURE_AGAIN}", exit_code=5)
 
 
 def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:

@@ -481,11 +481,12 @@ def run_folders() -> list[Path]:
 
 
 def run_places() -> list[tuple[Path, str]]:
-    """Returns runs as folder and name: making 10,000 paths takes as long as the rest of listing some of them."""
-    ended = {name: (moment, place) for place in (ROOT / "runs", RUNS) for name, moment in _journals(place).items()}
-    return [
-        (place, name) for _, name, place in sorted((moment, name, place) for name, (moment, place) in ended.items())
-    ]
+    """Returns the folder and the name of each run, oldest first; of two runs with one name, the user's. They are not
+    joined to paths: 10,000 joins take as long as the rest of a listing."""
+    runs: dict[str, tuple[float, str, Path]] = {}
+    for place in (ROOT / "runs", RUNS):
+        runs |= {name: (moment, name, place) for name, moment in _journals(place).items()}
+    return [(place, name) for _, name, place in sorted(runs.values())]
 
 
 def runs_below(folders: Iterable[Path]) -> list[Path]:

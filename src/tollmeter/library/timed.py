@@ -62,7 +62,7 @@ from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
 from tollmeter.targets import energy
-from tollmeter.targets.timer import Output, Ran, Timer, Words, holders
+from tollmeter.targets.timer import LAST_OUTPUT, Output, Ran, Timer, Words, holders
 from tollmeter.targets.ways import LOCAL
 from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.proven import fingerprint
@@ -452,7 +452,7 @@ class _Timing:
     def _keep(self, command: Command, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
         """Stores one execution. rounds: rounds made before; None for the first execution, of which only a failure is
         stored. events: events counted in it. Raises _Failed."""
-        status, reason = self._judged(command, ran)
+        status, reason = self._status_after(command, ran)
         if rounds is None and status == "ok":
             return
         visit = Visit(
@@ -468,12 +468,15 @@ class _Timing:
             before = "before it was timed" if rounds is None else f"in run {rounds + 1}"
             raise _Failed(f"{command.name} failed {before}: {reason}")
 
-    def _judged(self, command: Command, ran: Ran) -> tuple[Status, str]:
+    def _status_after(self, command: Command, ran: Ran) -> tuple[Status, str]:
+        """Runs the verify command, if there is one, and returns the status of an execution and its reason."""
         allowed = self._options.allowed
         if ran.error or (ran.status and allowed is not None and ran.exit_code not in allowed):
             return "failed", ran.failure
-        if "verify" in command.hooks and (checked := self._process.run(command.hooks["verify"], "m")).failure:
-            return "wrong_answer", f"--verify: {checked.failure}"
+        if "verify" in command.hooks:
+            checked = self._process.run(command.hooks["verify"], source=LAST_OUTPUT)
+            if checked.failure:
+                return "wrong_answer", f"--verify: {checked.failure}"
         return "ok", ""
 
     def _gauges(self, command: Command, ran: Ran, events: Sequence[str]) -> list[Mapping[str, object]]:

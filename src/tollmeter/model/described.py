@@ -71,12 +71,12 @@ class Role(Record, frozen=True):
 
 
 class Probe(Record, frozen=True):
-    """The description of a probe. revision: incremented when its numbers change their meaning. control: it has a
-    control loop, whose time is subtracted; switches, faults: context switches or page faults are part of the
-    measured operation; enters: how many system calls an operation makes depends on the point; calls, control_calls:
-    of one operation, and of one turn of the control, 0 if not stated; library: a further library that it needs;
-    spreads: it runs on all CPUs of its visit; serves: it can be the other end on another machine; pauses: part of
-    its body is not timed, None in records of older versions."""
+    """The description of a probe. revision: incremented when the meaning of its numbers changes. control: it has a
+    control (the body without the boundary), whose time is subtracted; switches, faults: context switches or page faults
+    are part of the measured operation; enters: how many system calls an operation makes depends on the point; calls,
+    control_calls: system calls of one operation, and of one iteration of the control, 0 if not declared; library: a
+    library that it needs beside libc; spreads: it runs on all CPUs of its visit; serves: it can be the other end on
+    another machine; pauses: part of its body is not timed, None in records of older versions."""
 
     probe: str
     question: str

@@ -189,7 +189,7 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
         rates[place[0]] += core.clocks_hz[core.clocks_hz > 0].tolist()
         if core.width:
             widths[place] = max(core.width, learned.widths.get(place, 0.0))
-            contended[place] = core.contended(widths[place])
+            contended[place] = core.contended_share(widths[place])
     clocks_hz = {target: float(np.median(seen)) for target, seen in rates.items() if seen}
     alternating = frozenset(place for place, core in cores.items() if core.alternates)
     return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended, counts)

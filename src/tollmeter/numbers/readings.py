@@ -226,7 +226,7 @@ def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tu
 
 
 def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
-    """Returns the median of the body alone in the metric's unit: the cost of which a difference is a part."""
+    """Returns the median cost of the body, without subtracting the control, in the metric's unit."""
     scale = _scale(read, metric)
     return abs(float(np.median(values(read.body, read.iterations, paid.body)))) * (scale or 0.0)
 

@@ -139,13 +139,13 @@ class Plan(Record, frozen=True):
         return placing.pairs(point, self.probes[point.probe])
 
     def visits_of_pairs(self, point: Point) -> int:
-        """Returns the planned visits of a matrix point's pairs; 0 for all other points. Fewer than two each if the
-        budget is too short: each point then gets an equal share."""
+        """Returns the planned visits of all pairs of a matrix point: PAIR_VISITS for each pair, or fewer if the budget
+        is too short. Its time is then divided among the matrix points by their numbers of pairs. 0 for other points."""
         several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
         if point not in several:
             return 0
         share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
-        each_s = self.costs().of(point, self.effort_of(point))
+        each_s = self.costs().visit_s(point, self.effort_of(point))
         part = min(1.0, share * self.budget_seconds / (each_s * PAIR_VISITS * sum(several.values())))
         return int(part * PAIR_VISITS * several[point])
 
@@ -281,7 +281,8 @@ def _seconds_of_points(plan: Plan) -> list[float]:
     costs = plan.costs()
     visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.is_of_pairs else planned_visits
     return [
-        visits(point) * costs.of(point, plan.effort_of(point)) * len(plan.placements(point)) for point in plan.points()
+        visits(point) * costs.visit_s(point, plan.effort_of(point)) * len(plan.placements(point))
+        for point in plan.points()
     ]
 
 

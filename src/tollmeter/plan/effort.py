@@ -131,36 +131,36 @@ class Costs:
         its layout's first. stays: whether its process waits for another visit."""
         point = visit.point
         if not (point in self._starting or point in self._asking or self.is_large(point)):
-            self._ratios.append(seconds * self._slowness / self.first(point, effort))
+            self._ratios.append(seconds * self._slowness / self.first_visit_s(point, effort))
             self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= _LEAST_RATIOS else 1.0
         if is_first and not effort.forks:
             made = msgspec.structs.replace(effort, samples=visit.samples)
-            self._starting[point] = max(0.0, seconds - self._visit_s(point, made))
+            self._starting[point] = max(0.0, seconds - self._after_set_up_s(point, made))
             size = stated_bytes(point, self._probes.get(point.probe))
             self._largest[_layouts_of(point)] = max(self._largest_of(point), (size, self._starting[point]))
         else:
             self._asking[point] = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         self._stays[point] = stays
 
-    def of(self, point: Point, effort: Effort) -> float:
+    def visit_s(self, point: Point, effort: Effort) -> float:
         """Returns the seconds of one visit, with its share of its layout's start."""
-        start_s, visit_s = self._starting_s(point, effort), self._visit_s(point, effort)
-        return start_s / self._served(point, start_s, visit_s) + visit_s
+        start_s, after_s = self._starting_s(point, effort), self._after_set_up_s(point, effort)
+        return start_s / self._served(point, start_s, after_s) + after_s
 
-    def first(self, point: Point, effort: Effort) -> float:
+    def first_visit_s(self, point: Point, effort: Effort) -> float:
         """Returns the seconds of a visit that begins a layout."""
-        return self._starting_s(point, effort) + self._visit_s(point, effort)
+        return self._starting_s(point, effort) + self._after_set_up_s(point, effort)
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         """Returns the visits that a layout serves, from the cost of its set-up."""
-        return self._served(point, self._starting_s(point, effort), self._visit_s(point, effort))
+        return self._served(point, self._starting_s(point, effort), self._after_set_up_s(point, effort))
 
     def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
         return min(LAYOUT_SERVES, max(_LEAST_SERVED, round(sqrt(_LAYOUT_VARIANCES * start_s / visit_s))))
 
-    def _visit_s(self, point: Point, effort: Effort) -> float:
+    def _after_set_up_s(self, point: Point, effort: Effort) -> float:
         """Returns the seconds of a visit whose layout is already set up."""
         seconds = self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
         return seconds if point in self._asking else seconds * self._slowness

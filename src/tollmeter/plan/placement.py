@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Literal
 
-from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
+from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology, Value
 from tollmeter.model.topology import (
     RELATION,
     RELATIONS,
@@ -171,17 +171,22 @@ class Placing:
             return [self._alone.get(point.target) or self._cpu_of(point.target)]
         wanted = _relation_of(point)
         if layout == "node":
-            # The CPUs of the node that asks; where there is none the probe says so. Without nodes all memory is one.
-            nodes, wanted_node = self._topology.nodes if self._topology else (), point.values().get("node")
-            of_node = {cpu for node in nodes if node.node == wanted_node for cpu in numbers(node.cpus)}
-            asking = of_node if nodes else set(self._cpus)
-            cpus = tuple(cpu for cpu in self._cpus if cpu in asking) or self._cpus[:1]
+            cpus = self._cpus_of_node(point.values().get("node"))
             return [cpus if probe.roles else cpus[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
         more = () if self._spare_cpu is None or self._spare_cpu in cpus else (self._spare_cpu,)
         return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
+
+    def _cpus_of_node(self, wanted_node: Value | None) -> tuple[int, ...]:
+        """Returns the usable CPUs of a memory node; of a node without CPUs, the first CPU, whose probe then reports
+        that. Without a topology all memory is one node."""
+        nodes = self._topology.nodes if self._topology else ()
+        if not nodes:
+            return self._cpus
+        of_node = {cpu for node in nodes if node.node == wanted_node for cpu in numbers(node.cpus)}
+        return tuple(cpu for cpu in self._cpus if cpu in of_node) or self._cpus[:1]
 
     def _layout(self, probe: Probe) -> str:
         known = self._layouts.get(probe.probe)

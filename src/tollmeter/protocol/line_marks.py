@@ -105,7 +105,7 @@ def _payload(line: RecordLine) -> dict[str, Any]:
 def _first_mark(sample: Mapping[str, Any]) -> int:
     mark = sample.get("mark", 0)
     if not isinstance(mark, int) or not 0 <= mark < _MOST_MARKS:
-        raise Damaged("a sample that counts no marks")
+        raise Damaged(f"a sample's `mark` is {mark!r}: expected 0 to {_MOST_MARKS - 1}")
     return mark
 
 

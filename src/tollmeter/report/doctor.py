@@ -125,7 +125,7 @@ def _print_finding(number: int, finding: Finding, results: Results, changed: Cha
 
 
 def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> str:
-    """Returns the printed text, for a file."""
+    """Returns what `print_findings` prints, as plain text, to be written to a file."""
     console = Console(file=StringIO(), width=WIDEST, highlight=False)
     print_findings(results, found, unjudged, changed, console)
     assert isinstance(console.file, StringIO)

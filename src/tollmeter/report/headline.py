@@ -13,7 +13,7 @@ from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.bills import bill_sentence
 from tollmeter.report.numbers import count, in_a_sentence, of_row, ratio_in_words
-from tollmeter.report.programs import best_way
+from tollmeter.report.programs import best_alternative
 from tollmeter.report.run_verdict import limit, no_answer
 from tollmeter.report.studies import tally_in_words
 from tollmeter.report.tables import with_sizes
@@ -31,7 +31,7 @@ def _answer(results: Results) -> str:
     """Returns the answer: a study's advice and the number of its claims that hold; the difference of one interleaved
     pair; else the ends of the hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
     study, rankings = results.index.study, ranked_options(results, results.suite) if results.suite is not None else {}
-    advice = [best_way(ranking)[0] for ranking in list(rankings.values())[:1]]
+    advice = [best_alternative(ranking)[0] for ranking in list(rankings.values())[:1]]
     own = (study.worth, *advice, tally_in_words(study.tally)) if study is not None else ()
     if any(own):
         return " ".join(filter(None, own))

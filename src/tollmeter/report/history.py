@@ -107,8 +107,8 @@ def _day(series: RowSeries, step: SeriesStep) -> str:
 
 
 def _series_name(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
-    """Returns the name of a series: by the first screen's words, or by probe, parameters and metric; with the core
-    state."""
+    """Returns the name of a series: its label on the first screen, else probe, parameters and metric; then the ABI, the
+    target and clock if they are not the usual ones, and the core state."""
     row = series.row
     words = labels.get(row_key(row)) or " ".join((row.probe, *assignments(row.parameters.items()), row.metric))
     places = [row.abi, "" if row.target in ("", "local") else row.target, "" if row.clock == "hardware" else row.clock]

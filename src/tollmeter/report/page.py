@@ -93,7 +93,7 @@ def rendered(
     """Returns a page of these charts and words. sheets: styles beyond the page's own; own: script of a page without
     charts, with its data; loads: whether it loads separate scripts."""
     style = styles(*sheets)
-    script, drawing = _template_text(own or "page.js"), bundle() if drawn else ""
+    script, drawing = _template_text(own or "page.js"), chart_script_text() if drawn else ""
     scripts = [drawing, script] if drawn else [script] if own else []
     beside = "'self' file: " if loads else ""  # from a disk no file is of the page's own origin
     allowed = beside + " ".join(map(_hash, scripts)) or "'none'"
@@ -290,8 +290,9 @@ LEAST_BYTES = 100_000
 SECONDS = 120
 
 
-def bundle(folder: Path = ROOT / "build") -> str:
-    """Returns the script's text, safe inside a <script> element. Raises Failure (5) if it cannot be made."""
+def chart_script_text(folder: Path = ROOT / "build") -> str:
+    """Returns the script that draws the charts, safe inside a <script> element. Makes it once with vl-convert, which is
+    downloaded if it is not installed, and stores it in `folder`. Raises Failure (5) if it cannot be made."""
     kept = chart_script(folder)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
@@ -328,4 +329,4 @@ def _made(*folders: str) -> str:
 
 
 if __name__ == "__main__":
-    bundle()
+    chart_script_text()

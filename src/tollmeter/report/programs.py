@@ -221,7 +221,7 @@ def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     blocks += reasons
     for place, ranking in ranked_options(results, suite).items():
         title = f"What to do next, {', '.join(place)}"
-        blocks += [heading(title), ways_table(ranking), " ".join(best_way(ranking)).rstrip()]
+        blocks += [heading(title), alternatives_table(ranking), " ".join(best_alternative(ranking)).rstrip()]
     for even in break_evens(results, suite):
         thing = even.asked.thing
         title = f"{thing[:1].upper()}{thing[1:]} a packet, {', '.join(even.place)}"
@@ -242,14 +242,14 @@ def published(suite: Suite, pair: AbiPair) -> list[Table]:
     return [Table(columns, rows)]
 
 
-def ways_table(ranking: Ranking) -> Table:
+def alternatives_table(ranking: Ranking) -> Table:
     """Returns the alternatives to one ABI, best first."""
     lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in ranking]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
     return Table(columns, lines)
 
 
-def best_way(ranking: Ranking) -> tuple[str, str]:
+def best_alternative(ranking: Ranking) -> tuple[str, str]:
     """Returns the best alternative with its gain and its cost, or that none is known to be better; then those that are
     as good within 3 %, empty for none."""
     known = [each for each in ranking if each[2].is_known]

@@ -70,7 +70,8 @@ class Progress:
             self._print(f"{' · '.join(self._heads)}, measuring for at most {duration(budget_seconds)}")
 
     def visit(self, point: Point, share: float, seconds_left: float) -> None:
-        """Shows the next point, before each visit."""
+        """Shows the point that is visited next. share: spent share of the budget, 0 to 1. seconds_left: remaining
+        budget, s."""
         self._place = self._named(point)
         self._share = min(1.0, max(0.0, share))
         self._left = seconds_left

@@ -206,6 +206,8 @@ def _opened(file: IO[bytes], path: Path) -> IO[bytes]:
 
 
 def _is_archive(start: bytes) -> bool:
+    """Returns whether these bytes begin a tar archive; also one with a damaged header, which has tar's magic at byte
+    257, so that tarfile reports the damage."""
     try:
         tarfile.TarInfo.frombuf(start[: tarfile.BLOCKSIZE], tarfile.ENCODING, "surrogateescape")
     except tarfile.HeaderError:

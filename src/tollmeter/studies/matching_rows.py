@@ -155,15 +155,16 @@ def at(figure: StudyFigure, row: Row) -> float:
 
 
 def why_none(results: Results, figure: StudyFigure) -> str:
-    """Returns why this run draws no line: the reason of its first row that has one, else that there are too few
-    numbers."""
+    """Returns why this run draws no line of a figure: the figure's own `missing`, else the reason of the first row that
+    has one, else that there are too few numbers."""
     reasons = (own_reason(results, line.row) for line in figure.line)
     return figure.missing or next(filter(None, reasons), "This run has too few numbers for it.")
 
 
 def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row | None]]:
-    """Yields rows with their divisors; without a base, a line has only its own rows. A divisor may be of another
-    ABI."""
+    """Yields each row of a line with the row that divides it: with `line.over`, its row at the same position, and rows
+    without one are left out; else the line's row nearest to `figure.base`; None without a base. The divisor may be of
+    another ABI."""
     rows = _rows_of_line(results, figure, line.row, place)
     over = (*place[:2], (line.over.abi if line.over else None) or place[2])
     others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, over)} if line.over else {}

@@ -5,7 +5,7 @@ advantage here."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -75,23 +75,35 @@ def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
 
 
 def _relative(results: Results, program: Program, measure: Measure, abi: str, main: str) -> Relative:
-    """Returns the relative need from rows of this machine first, then by name. Each ABI has its own user-mode emulator,
-    and all count alike. published: only for the ABI that the study describes."""
+    """Returns a program's need under one ABI relative to that under `main`. published: only for the ABI that the study
+    describes."""
     about = (results.suite.worth if results.suite else "") or abi
     published = program.memory if measure in ("memory", "asked") else program.time
     bare = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
                     value=None, low=None, high=None, published=published if abi == about else "")  # fmt: skip
     numerators, denominators = (_rows(results, program, measure, each) for each in (abi, main))
+    pair = _first_comparable(numerators, denominators)
+    if pair is None:
+        return msgspec.structs.replace(bare, reason=_why_none(results, program, measure, (abi, main)))
+    row, other = pair
+    gained = ratio_of_rows(results, other, row)
+    is_exact = measure in ("instructions", "counted")
+    return msgspec.structs.replace(
+        bare, target=row.target, value=gained.ratio.value, low=gained.ratio.low, high=gained.ratio.high,
+        thin=not (is_exact or gained.is_known),
+    )  # fmt: skip
+
+
+def _first_comparable(numerators: Iterable[Row], denominators: Sequence[Row]) -> tuple[Row, Row] | None:
+    """Returns the first numerator, and its denominator, that have one clock, parameters and target: rows of this
+    machine first, then by target. Counts may be of two targets: each ABI has its own user-mode emulator, and all count
+    alike."""
     for row in sorted(numerators, key=lambda row: (row.target != HERE, row.target)):
         for other in denominators:
             is_together = row.clock == COUNTED or row.target == other.target
             if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
-                both, is_exact = ratio_of_rows(results, other, row), measure in ("instructions", "counted")
-                return msgspec.structs.replace(
-                    bare, target=row.target, value=both.ratio.value, low=both.ratio.low, high=both.ratio.high,
-                    thin=not (is_exact or both.is_known),
-                )  # fmt: skip
-    return msgspec.structs.replace(bare, reason=_why_none(results, program, measure, (abi, main)))
+                return row, other
+    return None
 
 
 def _rows(results: Results, program: Program, measure: Measure, abi: str) -> list[Row]:

@@ -216,8 +216,8 @@ class Guest(Asking):
         return self._finish(executable, arguments, limit_s)
 
     def place_of(self, executable: str) -> str:
-        """Returns the path of an executable in the guest, in a folder of its own. Raises OSError if it cannot be
-        read."""
+        """Packs an executable into the guest, which reboots it if the executable is new, and returns its path there, in
+        its own folder. Raises OSError if the executable cannot be read."""
         Path(executable).stat()
         self.prepare([executable])
         return self._packed[executable]

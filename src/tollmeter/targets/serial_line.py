@@ -61,7 +61,7 @@ class SerialLine(Asking):
     def _visited(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
             limit_s = visit.deadline_ms / 1000 + _GRACE_S
-            ended = self._run_with_retries([_over_there(executable), *words(visit)], limit_s)
+            ended = self._run_with_retries([_path_on_board(executable), *words(visit)], limit_s)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
@@ -76,7 +76,7 @@ class SerialLine(Asking):
 
     def _answered(self, executable: str, option: str) -> Ended:
         """Returns one answer. Raises Failure also if it contains no complete stream."""
-        ended = self._run_with_retries([_over_there(executable), option], self.asking_s)
+        ended = self._run_with_retries([_path_on_board(executable), option], self.asking_s)
         if not _is_whole(ended.output) and not trouble(ended, 0):
             raise Failure(f"{executable} {option}: its records did not arrive whole", 5)
         return ended
@@ -129,7 +129,7 @@ class SerialLine(Asking):
         return Ended(bytes(output), 0, ("failed", sentence))
 
 
-def _over_there(executable: str) -> str:
+def _path_on_board(executable: str) -> str:
     path = Path(executable)
     return f"/{path.parent.name}/{path.name}"
 

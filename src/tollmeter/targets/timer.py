@@ -19,6 +19,7 @@ from tollmeter.targets import energy
 
 Input = Literal["n", "m"]
 """Input of a run: the file common to all commands, or the output of the last command in memory."""
+LAST_OUTPUT: Input = "m"
 Output = Literal["n", "m", "p", "i", "f"]
 """Destination of a run's output: none, memory, a pipe, the inherited output, or a file."""
 
@@ -103,8 +104,8 @@ class Timer:
         *,
         packages: Sequence[energy.Package] = (),
     ) -> None:
-        """Starts the timer. limit_s: of one run; 0 for none. packages: CPU packages whose energy is read around each
-        run."""
+        """Stores the commands and their options; entering the context starts the timer. several: the commands. limit_s:
+        time limit of one run, s; 0 for no limit. packages: CPU packages whose energy is read around each run."""
         self._packages = packages
         self._executable = executable
         self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]

@@ -175,24 +175,33 @@ def survey_abis(root: Path, machine: str) -> list[Standing]:
 
 
 def _standing_of(abi: Abi, machine: str) -> Standing:
-    result = find_compiler(abi)
-    gap, compiler = (result, None) if isinstance(result, Lack) else (None, result)
-    lacks, packages = ([gap.reason], [*gap.packages]) if gap else ([], [])
-    target = None
+    """Returns whether an ABI builds and runs here, on which target, and the command that would make it so."""
+    found = find_compiler(abi)
+    gap = found if isinstance(found, Lack) else None
+    compiler = None if isinstance(found, Lack) else found
+    target, lacks = _first_target(abi, machine, compiler)
+    lacks = [gap, *lacks] if gap else lacks
+    packages = [package for missing in lacks for package in missing.packages]
+    mends = [gap.mend] if gap and not gap.packages else []
+    mends += [install_line(packages)] if packages else []
+    # Sentences quote a command with backquotes, between which a shell would execute it first.
+    return Standing(
+        abi.name, abi.summary, compiler, target, clock_of(target) if target else None,
+        "; ".join(missing.reason for missing in lacks) or None, " && ".join(mends).replace("`", "") or None,
+    )  # fmt: skip
+
+
+def _first_target(abi: Abi, machine: str, compiler: str | None) -> tuple[str | None, list[Lack]]:
+    """Returns the first of an ABI's targets that runs it here, or None; and why those before it do not, except the
+    native target of another CPU's ABI."""
+    lacks: list[Lack] = []
     for way in abi.runs:
         missing = lack_of(way, abi, machine, compiler)
         if missing is None:
-            target = LOCAL if way == NATIVE else way
-            break
+            return LOCAL if way == NATIVE else way, lacks
         if way != NATIVE or machine in abi.runs_on:
-            lacks.append(missing.reason)
-        packages += missing.packages
-    mends = [gap.mend] if gap and not gap.packages else []
-    mends += [install_line(packages)] if packages else []
-    return Standing(
-        abi.name, abi.summary, compiler, target, clock_of(target) if target else None, "; ".join(lacks) or None,
-        " && ".join(mends).replace("`", "") or None,
-    )  # fmt: skip
+            lacks.append(missing)
+    return None, lacks
 
 
 def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | None:

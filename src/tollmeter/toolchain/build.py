@@ -197,7 +197,7 @@ def build_abi(
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
     """Compiles abis/layout.c to an object file that is read and never linked or run. Raises Failure (1)."""
-    _build_read(abi, compiler, ["-c", str(root / "abis/layout.c"), "-o", str(path)], "abis/layout.c")
+    _compile_for_reading(abi, compiler, ["-c", str(root / "abis/layout.c"), "-o", str(path)], "abis/layout.c")
 
 
 def build_header(abi: Abi, compiler: str, source: str, path: Path) -> None:
@@ -209,14 +209,16 @@ def build_header(abi: Abi, compiler: str, source: str, path: Path) -> None:
     linked = ["-nostdlib", "-static", "-Wl,--entry=0", "-Wl,--unresolved-symbols=ignore-all"]
     dwarf = ["-gdwarf-5", "-fno-eliminate-unused-debug-types"]
     words = [*dwarf, *(["-c"] if _is_old_arm(abi) else linked), str(written), "-o", str(path)]
-    _build_read(abi, compiler, words, source.split()[1].strip('<">'), exit_code=2)
+    _compile_for_reading(abi, compiler, words, source.split()[1].strip('<">'), exit_code=2)
 
 
-def _build_read(abi: Abi, compiler: str, words: Sequence[str], what: str, exit_code: int = 1) -> None:
-    """Compiles a file that is read and never run. Raises Failure."""
+def _compile_for_reading(abi: Abi, compiler: str, words: Sequence[str], what: str, exit_code: int = 1) -> None:
+    """Compiles a file that Tollmeter reads and never runs. what: its name in the message. Raises Failure
+    (exit_code)."""
     old = ["-mabi=apcs-gnu"] if _is_old_arm(abi) else []
     if complaint := _complaint([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, *words], ""):
-        found = re.sub(r"^/\S+\.c:\d+:\d+: ", "", complaint)  # the place is in a file of ours
+        # gcc's position is in our wrapper, which the user has not written.
+        found = re.sub(r"^/\S+\.c:\d+:\d+: ", "", complaint)
         raise Failure(f"{what} cannot be compiled for {abi.name}: {found}", exit_code)
 
 

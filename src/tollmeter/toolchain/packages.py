@@ -121,7 +121,8 @@ def _missing_at(root: Path, way: str) -> list[str]:
 
 
 def _install(root: Path, packages: Iterable[str]) -> bool:
-    """Returns whether the installation was tried; the caller checks its result."""
+    """Installs the packages with apt, if this is root and TOLL_INSTALL permits it. Returns whether it tried; the caller
+    checks whether they are now present."""
     missing = list(dict.fromkeys(packages))
     is_allowed = os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
     return bool(missing) and is_allowed and _launch(root, missing)

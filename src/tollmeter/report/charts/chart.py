@@ -203,8 +203,8 @@ class Bench:
 
 
 def benches(results: Results) -> list[Bench]:
-    """Returns the benches: the machine itself first, then other targets with their own clock, then by the number of
-    rows."""
+    """Returns the benches, one for each target and clock: this machine first, then other targets with a hardware clock,
+    then the rest; in each group, those with the most rows first."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in results.index.rows:
         if row.status == "ok" and row.median is not None and isfinite(row.median):

@@ -14,9 +14,9 @@ import numpy as np
 
 from tollmeter.inference.core_kinds import is_under_load
 from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus, usual_costs
-from tollmeter.model import Point, Row, Topology
+from tollmeter.model import Point, Row, Topology, Value
 from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers, speed_ranks
-from tollmeter.numbers.cpu_pairs import pair_numbers
+from tollmeter.numbers.cpu_pairs import PairNumber, pair_numbers
 from tollmeter.numbers.each_cpu import MEANS, EachCpu
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
@@ -55,8 +55,8 @@ def cpus_of(row: Row) -> tuple[int, int] | None:
 
 
 def by_pair(bench: Bench, row: Row) -> list[Row]:
-    """Returns a row that pools visits of several pairs of CPUs as one row for each pair; a row of a single pair keeps
-    its number and interval, which other tables also print."""
+    """Returns one row for each pair of CPUs that a row pools. A row of one pair is returned with its own number, which
+    other tables print too; a row with a `pair` parameter unchanged."""
     probe = bench.probe(row)
     if "pair" in row.parameters or probe is None:
         return [row]
@@ -68,14 +68,19 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     matrix = matrix_of(Point(row.probe, row.abi, row.target, tuple(row.parameters.items())))
     outcomes = [outcome for outcome in bench.results.outcomes if matrix_of(outcome.point) == matrix]
     rows = [
-        msgspec.structs.replace(
-            row, parameters={**named, "pair": _pair_word(pair)}, visits=number.visits, states=(), modes=(),
-            converged=not number.is_wide, minimum=number.least, quartiles=(),
-            median=number.estimate.value, low=number.estimate.low, high=number.estimate.high,
-        )
-        for pair, number in pair_numbers(outcomes, probe, metric).items() if pair in own
-    ]  # fmt: skip
+        _row_of_pair(row, {**named, "pair": _pair_word(pair)}, number)
+        for pair, number in pair_numbers(outcomes, probe, metric).items()
+        if pair in own
+    ]
     return rows or [row]
+
+
+def _row_of_pair(row: Row, parameters: dict[str, Value], number: PairNumber) -> Row:
+    estimate = number.estimate
+    return msgspec.structs.replace(
+        row, parameters=parameters, visits=number.visits, states=(), modes=(), converged=not number.is_wide,
+        minimum=number.least, quartiles=(), median=estimate.value, low=estimate.low, high=estimate.high,
+    )  # fmt: skip
 
 
 def _pair_word(pair: tuple[int, ...]) -> str:

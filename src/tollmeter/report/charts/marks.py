@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes and marks of all charts, so that one unit always looks alike. All of it is Vega-Lite as plain dicts; a test
-validates whole specifications against its published schema."""
+"""Axes and marks of all charts, so that a unit looks the same in each of them. A chart is a Vega-Lite specification as
+plain dicts; a test validates whole specifications against its published schema."""
 
 from __future__ import annotations
 
