@@ -763,7 +763,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "one visit by another clock": (in_visit("clock", source="cycle_counter"), "one clock times"),
     "steps of a microsecond beside single nanoseconds": (
         lambda told: [record.update(resolution_ns=1e3) for stream in told for record in of("clock", stream)],
-        "whole steps",
+        "multiple of its resolution",
     ),
     "counting beyond the next visit's first sample": (counted_for_a_visit, "next visit's samples"),
     "a wait of a day": (

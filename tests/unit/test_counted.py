@@ -141,7 +141,7 @@ def ladder(
 @pytest.mark.parametrize("from_iterations", [300, 1000, 8000])
 def test_half_of_the_work_of_long_batches_is_seen_beside_a_sibling_that_comes_and_goes(from_iterations: int) -> None:
     busy = ladder(1.0, 1.3, 0.95, 1.1, 1.0, from_iterations=from_iterations, share=0.5)
-    assert "times one of a long batch" in (contradicted([outcome(busy)], a_probe()) or "")
+    assert "times as long as one of a long batch" in (contradicted([outcome(busy)], a_probe()) or "")
 
 
 HONEST = (
@@ -163,13 +163,15 @@ def test_honest_times_refuse_nothing_and_are_verified_as_far_as_they_agree(hones
 def test_short_batches_that_a_neighbour_lengthens_are_no_contradiction() -> None:
     beside = ladder(1.0, 1.0, 1.0, 1.0, 1.0, of_short=(1.0, 1.0, 2.0, 2.0, 2.0))
     assert contradicted([outcome(beside)], a_probe()) is None
-    assert "a short batch took 1.0 to 3.0 times one of a long batch" in (unverified([outcome(beside)], a_probe()) or "")
+    assert "a short batch took 1.0 to 3.0 times as long as one of a long batch" in (
+        unverified([outcome(beside)], a_probe()) or ""
+    )
 
 
 @pytest.mark.parametrize("of_long", [(1.0, 4.0, 1.0, 1.0, 5.0), (9.0, 1.0, 1.0, 1.0, 2.0)])
 def test_half_of_the_work_is_seen_where_the_host_takes_the_cpu_in_some_long_batches(of_long: tuple[float, ...]) -> None:
     stolen = ladder(*of_long, from_iterations=1000, share=0.5)
-    assert "2.0 times one of a long batch" in (contradicted([outcome(stolen)], a_probe()) or "")
+    assert "2.0 times as long as one of a long batch" in (contradicted([outcome(stolen)], a_probe()) or "")
 
 
 def test_what_could_not_be_counted_stands_beside_the_number() -> None:

@@ -20,7 +20,7 @@ from tollmeter.model import Probe, Results, Row, RowOf, Suite
 from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
 from tollmeter.report.numbers import MINUS
-from tollmeter.report.programs import program_tables, alternatives_table
+from tollmeter.report.programs import alternatives_table, program_tables
 from tollmeter.report.studies import claim_blocks
 from tollmeter.studies.choices import ranked_options
 from tollmeter.studies.study import study

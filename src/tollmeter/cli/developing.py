@@ -105,7 +105,7 @@ def layout(
     check_known("choice", only, ("all", "differences"))
     check_known("format", form, shared.TABLE_OR_JSON)
     if kind and header is None:
-        raise Failure(f"--type {clean(kind)} is a type of a header: name that with --header")
+        raise Failure(f"--type needs the header that defines {clean(kind)}: add --header FILE")
     compilers = _compilers(abi, whole=header is not None)
     layouts = {known.name: _facts(known, compiler, header, kind) for known, compiler in compilers}
     facts = differing_first(layout_table(layouts))

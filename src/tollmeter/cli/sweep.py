@@ -51,7 +51,11 @@ def sweep(
     ] = None,
     restore: Annotated[
         bool,
-        typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up"),
+        typer.Option(
+            "--restore",
+            help="restore the setting that a killed sweep changed, and measure nothing; with --reboots, also end that "
+            "sweep",
+        ),
     ] = False,
     abi: Annotated[list[str] | None, shared.abi("the suite's")] = None,
     target: Annotated[list[str] | None, shared.target()] = None,

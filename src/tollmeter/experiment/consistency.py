@@ -347,7 +347,7 @@ def _timed_visits(recorded: Recorded) -> TimedVisits:
     own = (rule for rule in OF_SAMPLES if rule is not _rates or not is_translated)
     rules: Sequence[SampleRule] = (partial(_placed, {*recorded.machine.allowed_cpus}), *own, chance.add)
     timed = timed_visits(table, stated, _numbers_of, rules)
-    steps = {"times of a clock differ by whole steps of it": places[coarse].tolist()}
+    steps = {"two readings of a clock differ by a multiple of its resolution": places[coarse].tolist()}
     return timed._replace(broken={**steps, **timed.broken}, again=places[chance.again()])
 
 

@@ -118,7 +118,7 @@ def entry_is_slow(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "kernel.is_for_debugging",
-    remedy="boot a kernel that was built without them for numbers that are meant to hold elsewhere",
+    remedy="for numbers that hold on other machines, boot a kernel built without these options",
     rank="distorts",
     proof="read",
 )

@@ -157,7 +157,6 @@ def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], lis
 def _of_own(own: str, models: Sequence[JudgedNode]) -> tuple[list[str], list[str]]:
     model = next(judged for judged in models if own in judged.model.nodes)
     if len(model.model.nodes) < LEAST_NODES:
-        return [], [
-            f"{len(model.model.nodes) - 1} peers of its CPU, kernel and caches, and {LEAST_NODES - 1} are needed"
-        ]
+        alike = f"only {len(model.model.nodes) - 1} nodes have the same CPU, kernel and caches"
+        return [], [f"{alike}; {LEAST_NODES - 1} are needed"]
     return node_reasons(model, own), []

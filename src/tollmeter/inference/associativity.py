@@ -106,8 +106,11 @@ def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Map
         return "no cycle of lines a power of two apart was timed"
     if place and not by_pages["huge"]:
         return "on small pages a program cannot choose the sets of a cache beyond the first"
-    before = f"{levels[place - 1].level} holds as many lines of one set, or more" if place else "it holds all of them"
-    return f"no number of lines was answered by {levels[place].level} alone: {before}"
+    level = levels[place].level
+    none = f"no timed number of lines had the latency of {level}"
+    if not place:
+        return f"{none}: it holds all of them"
+    return f"{none}: {levels[place - 1].level} holds at least as many lines of one set as {level}"
 
 
 def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:

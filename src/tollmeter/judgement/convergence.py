@@ -192,8 +192,8 @@ _SHORT_BUDGETS_S = range(10, BUDGETS_S[0], 10)
 """Budgets in seconds that people type: a suggested budget is one of these."""
 _WORTH_NAMING = 0.1
 LIMITED = (
-    "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
-    "one run"
+    "a longer budget would not narrow them, since runs of this machine differ by as much; --against compares two "
+    "points in one run"
 )
 
 

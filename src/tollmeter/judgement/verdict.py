@@ -136,7 +136,7 @@ def unanswered(
 def _without_ratio(run: RunInfo, compared: int) -> str:
     lacking, pairs = len(run.uncompared), compared + len(run.uncompared)
     reason = run.uncompared[0].reason
-    why = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio, the first since: {reason}"
+    why = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio; reason of the first: {reason}"
     return f"{why}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else why
 
 

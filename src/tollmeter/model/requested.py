@@ -246,10 +246,13 @@ class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and its question (suites/NAME.toml). source, published, listing, program, worth, figure,
-    beside, option, break_even: a study's. profile, modelled: points that are profiled, or run in a modelled cache,
-    after the run. budget: as --budget takes it, or empty. mend: how to get a machine's own time, printed with
-    emulated or missing results."""
+    """A named selection and its question (suites/NAME.toml). budget: as --budget takes it, or empty. mend: how to get a
+    machine's own time, printed with emulated or missing results. workload: commands that it measures as probes.
+    profile, modelled: points that are profiled, or run in a modelled cache, after the run.
+
+    Only in a study: source: the publication. published: its claims. figure: its figures, drawn anew. listing: its table
+    of loops a second. program: the lines of its tables of programs. worth: the ABI whose advantage it judges. beside:
+    two of its profiles. option: alternatives to this ABI. break_even: a cost for each item against a cost paid once."""
 
     name: str
     question: str

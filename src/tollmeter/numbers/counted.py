@@ -83,7 +83,8 @@ def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     if all(_share_above(of_rung) < _AGREEING for of_rung in ratios):
         return None
     least, most = min(map(min, ratios)), max(map(max, ratios))
-    return f"{_UNVERIFIED}an iteration of a short batch took {least:.1f} to {most:.1f} times one of a long batch"
+    times = f"{least:.1f} to {most:.1f} times"
+    return f"{_UNVERIFIED}an iteration of a short batch took {times} as long as one of a long batch"
 
 
 def _each(pair: tuple[int, int] | None, counts: Counted) -> float | None:
@@ -155,7 +156,7 @@ def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     for ratios, of_least in zip(_short_over_long(counts.ladder), _short_over_long(least), strict=True):
         is_shown = len(ratios) >= _LEAST_TRIALS and _share_above(ratios) >= _AGREEING
         if is_shown and _share_above(of_least):
-            return f"an iteration of a short batch takes {of_least[0]:.1f} times one of a long batch"
+            return f"an iteration of a short batch takes {of_least[0]:.1f} times as long as one of a long batch"
     return None
 
 

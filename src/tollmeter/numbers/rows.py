@@ -58,7 +58,8 @@ _SERVED = (
     "its own time needs a kernel that knows this ABI"
 )
 _NOT_COUNTED = (
-    "the probe times it itself, and system calls of {} are not distinguished from it: this kernel does not know them"
+    "the probe times this value itself, and the time of {} system calls, which a loader serves on this kernel, cannot "
+    "be separated from it"
 )
 _SCATTER_VISITS = MANY_VISITS
 """Visits from which the scatter of a probe with more visits is estimated."""

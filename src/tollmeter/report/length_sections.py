@@ -247,7 +247,7 @@ def _fall(fall: Fall) -> str:
         held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
         why = f"{held}: {' or '.join(fall.levels)}"
     elif not fall.least_ns:
-        why = ", of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
+        why = ", for an unknown cause: the hardware's instruction was not timed over the same vectors"
     elif fall.lost_ns > ALLOWANCE * fall.least_ns:
         why = f", by more than memory or wrong guesses of branches cost: {_times([fall.lost_ns])} an operation"
     else:

@@ -94,7 +94,7 @@ def _note(results: Results, inference: Inference) -> str:
     if share <= PASSED_BY:
         return f"reading goes at {percent(share)} of it"
     is_wide = "load_bytes" in shares[0].parameters
-    why = "the core starts more loads of this width than two a cycle" if is_wide else "the rest is prefetched"
+    why = "the core starts more than two loads of this width per cycle" if is_wide else "the rest is prefetched"
     return f"reading goes at {percent(share)} of it: {why}"
 
 
@@ -166,11 +166,12 @@ def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
         return
     nodes = max(1, len(memory_nodes(results.index.machine.topology)))
     if not modules or not rate or modules % nodes:
-        words = "unknown: the firmware's list of modules is readable by root alone, or has none, or not as many a node"
+        words = "unknown: the firmware's list of modules is readable by root alone, is empty, or differs between nodes"
         yield Table([Column("Share of the modules' rate")], [Line((words,))])
         return
     most = modules // nodes * rate * 1e6 * _BYTES_OF_TRANSFER
-    title = f"Of {modules // nodes} modules a node at {rate:,} MT/s, {quantity(most, 'B/s')} if each has a channel"
+    modules_in_words = f"{modules // nodes} modules per node at {rate:,} MT/s, one channel each"
+    title = f"Share of {quantity(most, 'B/s')} (peak of {modules_in_words})"
     lines = [
         Line((f"node {row.parameters['node']}, {row.parameters.get('mix')}", percent((row.median or 0.0) / most)))
         for row in rows
@@ -285,7 +286,7 @@ def of_kinds(results: Results) -> tuple[str, ...]:
             clock = f", {plain(answer.core_clock_hz / 1e9, 3)} GHz" if answer.core_clock_hz else ""
             measured.append(f"{answer.kind} ({_cpus(answer)}{clock})")
     return (
-        f"Kinds of core: {', '.join(measured)}. Tables without a kind are of {kinds[0].kind}.",
+        f"Kinds of core: {', '.join(measured)}. A table that names no kind shows {kinds[0].kind} cores.",
         *(f"{answer.kind} ({_cpus(answer)}) was left out: {answer.reason}." for answer in kinds[1:] if answer.reason),
     )
 

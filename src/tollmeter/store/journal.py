@@ -451,7 +451,8 @@ def _lock(file: IO[bytes], folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
-        raise Failure(f"{folder} is being written by another toll", exit_code=5) from error
+        remedy = "wait until it ends, or choose another folder with --out"
+        raise Failure(f"another `toll` process is writing {folder}: {remedy}", exit_code=5) from error
 
 
 def _forget(folder: Path) -> None:

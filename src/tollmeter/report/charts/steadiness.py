@@ -116,7 +116,7 @@ def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
             "y": {"value": {"expr": f"height - {STRIP}"}},
             "y2": {"value": {"expr": "height"}},
             "opacity": quantitative("share", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
-            "tooltip": tips(("value", "of the samples on a contended core")),
+            "tooltip": tips(("value", "samples on a contended core")),
         }
         yield layer("rect", encoding, data=values(data), style="beside", clip=True)
 
