@@ -215,8 +215,8 @@ SCALE = 26
 def interval(
     low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
 ) -> str:
-    """Returns an interval and its value as text on a scale, which is logarithmic if both ends are positive. ends: of
-    the scale. signs: characters for the begin, the line, the value and the end."""
+    """Draws an interval and its value as text. The scale is logarithmic if both of its ends are positive. ends: ends of
+    the scale. signs: four characters, for the lower end, the line, the value and the upper end."""
     if value is None:
         return ""
     first, place, last = (position_on_scale(at if at is not None else value, ends) for at in (low, value, high))
