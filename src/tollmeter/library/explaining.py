@@ -72,10 +72,7 @@ def probe_blocks(probe: Probe, abi: str | None = None, build: Build | None = Non
     yield heading("What would mislead")
     yield _evidence_against(probe)
     if source is not None:
-        if refusals := [*(f"wrong answer: {text}" for text in source.wrong),
-                        *(f"no number: {text}" for text in source.skipped)]:  # fmt: skip
-            yield "The probe gives no number, but one of these sentences:"
-            yield Listing(refusals, indent=2)
+        yield from _refusals(source)
         yield from _code(source, probe.probe, abi, build)
 
 
@@ -88,6 +85,13 @@ def _method(source: ProbeSource) -> Iterator[Block]:
         if function.text:
             yield heading(f"{_ROLES[function.role]}: {function.name}() of {path}")
             yield Listing(_cut(function.text.splitlines(), MOST_LINES, f"the rest is in {path}"), indent=2)
+
+
+def _refusals(source: ProbeSource) -> Iterator[Block]:
+    refusals = [f"wrong answer: {text}" for text in source.wrong] + [f"no number: {text}" for text in source.skipped]
+    if refusals:
+        yield "The probe gives no number, but one of these sentences:"
+        yield Listing(refusals, indent=2)
 
 
 def _evidence_against(probe: Probe) -> str:

@@ -17,18 +17,11 @@ _OF_A_SECOND = 1e9
 
 def sentences(slower: Sequence[str], unmeasured: Sequence[str]) -> list[str]:
     """Returns the result first, then what could not be measured."""
-    if slower:
-        first = "Slower than it should be:"
-    elif unmeasured:
-        first = "Not measured well enough to call it healthy:"
-    else:
+    if not slower and not unmeasured:
         return ["Healthy: no row is slower than it should be."]
-    lines = [f"{printable(line)}." for line in slower or unmeasured]
-    return [
-        first,
-        *lines,
-        *([f"{len(unmeasured)} rows or comparisons have no answer."] if slower and unmeasured else []),
-    ]
+    first = "Slower than it should be:" if slower else "Not measured well enough to call it healthy:"
+    rest = [f"{len(unmeasured)} rows or comparisons have no answer."] if slower and unmeasured else []
+    return [first, *(f"{printable(line)}." for line in slower or unmeasured), *rest]
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -53,9 +53,9 @@ def claim_blocks(results: Results, suite: Suite) -> list[Block]:
     that three or more share is printed above the table, and omitted from their remarks."""
     judged = answered(results, suite)
     counts = Counter(reason for answer in judged for reason in answer.reasons)
-    shared = {reason: count for reason, count in counts.items() if count >= MANY}
+    shared = {reason: number for reason, number in counts.items() if number >= MANY}
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)
-    sentences = [f"{count} figures: {reason}" for reason, count in shared.items()]
+    sentences = [f"{number} figures: {reason}" for reason, number in shared.items()]
     sentences += [f"{count(unheld, 'figure')}: {NO_NUMBER}"] if unheld else []
     remarks = dict.fromkeys(remark for answer in judged if (remark := _remark(answer, shared)))
     numbers = {remark: f"({number})" for number, remark in enumerate(remarks, start=1)}
