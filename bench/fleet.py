@@ -29,7 +29,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedNode, is_rate, is_time, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run

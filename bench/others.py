@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare
 from tollmeter.library.comparing import visit_values
 from tollmeter.library.derive import open_run

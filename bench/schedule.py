@@ -26,7 +26,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from tollmeter import conduct
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.library import measure, places
 from tollmeter.library.derive import learned
 from tollmeter.library.options import Options

@@ -23,7 +23,7 @@ from support.simulated_run import Rig
 from tollmeter import starting
 from tollmeter.cli import run as run_verb
 from tollmeter.conduct import pinned_to, starvation
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit

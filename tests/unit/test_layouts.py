@@ -13,7 +13,8 @@ from support.probe_streams import whole
 from support.simulated_run import Emptied, Rig
 from tollmeter.conduct.judging import Judging
 from tollmeter.conduct.schedule import Schedule
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.model import Select, Visit
 from tollmeter.plan import Costs, visit_order
 from tollmeter.plan.effort import USUAL

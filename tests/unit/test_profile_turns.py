@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tollmeter.catalog import Executable
-from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, contended_parts, within
+from tollmeter.experiment.core import Look, common_state, contended_parts, within
+from tollmeter.experiment.limits import LEAST_VALUES
 from tollmeter.library import profiling
 from tollmeter.library.profiling import (
     SLICE_MS,
@@ -105,7 +106,7 @@ def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixe
     machine = Machine(range(0, 2 * TURNS, 2))
     told = taken(monkeypatch, machine, points=2)
     assert {one.state for one in told} == {"uncontended"} and [one.part("outer") for one in told] == [0.5, 0.5]
-    assert len(machine.asked) == 2 * TURNS + LEAST_SLICES
+    assert len(machine.asked) == 2 * TURNS + LEAST_VALUES
     stays = Machine([*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)])
     mixed = taken(monkeypatch, stays, points=2)
     assert {one.state for one in mixed} == {"unknown"} and [one.part("outer") for one in mixed] == [0.7, 0.5]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from support.builders import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from support.python_speed import within_units
+from tollmeter.experiment.limits import UNDISTURBED
 from tollmeter.experiment.precision import quantiles_of
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.judgement.convergence import visits_wanted
@@ -23,7 +24,6 @@ from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, R
 from tollmeter.numbers.known import Known, Learned, row_name
 from tollmeter.numbers.plausible import in_one_place, without_implausible
 from tollmeter.numbers.rows import known_of, row_key, rows
-from tollmeter.numbers.series import UNDISTURBED
 
 
 def only(outcomes: list[Outcome], told: Probe) -> Row:

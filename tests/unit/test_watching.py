@@ -13,7 +13,7 @@ from rich.console import Console
 from support.builders import machine, metric, outcome, probe, quiet, sample
 from tollmeter.cli import watching
 from tollmeter.cli.watching import LOOKS, Watching
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Probe, Row, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.progress import LEAST_SECONDS_BETWEEN_NUMBERS, SECONDS_BETWEEN_LINES, Progress

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tollmeter.conduct import Observer
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.plan import Plan

@@ -12,14 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from math import sqrt
 from typing import Generic, TypeVar
 
+from tollmeter.experiment.limits import FEW
 from tollmeter.model import Outcome, Samples
 
 T = TypeVar("T")
 
-_LEAST_VISITS, _LEAST_MORE, _SURE = 20, 0.1, 3.0
+_LEAST_VISITS, _SURE = 20, 3.0
 """Thresholds from which reviews wait for the visits: the number of visits of each kind, from which their shares are
-nearly normal; the increase of the share of contended visits beside a review, below which the disturbance costs less
-than waiting; and the number of standard errors of the increase, which chance does not reach."""
+nearly normal, and the number of standard errors of the increase of the share of contended visits beside a review, which
+chance does not reach. If only a few more are contended, the disturbance costs less than waiting."""
 _TURN_S = 0.001
 """Time in seconds for which the interpreter lets a review continue when a visit has ended. The default of 5 ms would
 apply to each system call."""
@@ -78,7 +79,7 @@ class ReviewThread(Generic[T]):
         alone, beside = (some / of for some, of in zip(self._contended, self._visits, strict=True))
         usual = sum(self._contended) / sum(self._visits)
         error = sqrt(usual * (1 - usual) * sum(1 / of for of in self._visits))
-        return beside - alone > max(_LEAST_MORE, _SURE * error)
+        return beside - alone > max(FEW, _SURE * error)
 
     def close(self) -> None:
         """Waits for the thread."""

@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from tollmeter.conduct.beside import ReviewThread
 from tollmeter.conduct.stage import Judge
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import FEW, LEAST_VISITS
 from tollmeter.model import Outcome, Point
 from tollmeter.model.topology import matrix_of
 from tollmeter.plan import Plan, SweepCurve
-
-_REVIEWED_AGAIN = 1.1
-"""Ratio of the number of visits to that of the previous review at which another review begins: a review takes as long
-as several visits."""
-
 
 Seen = Mapping[Point, list[Outcome]]
 
@@ -49,7 +44,7 @@ class Judging:
         """Begins a review of all visits if their number grew by a tenth since the last review; with anew, if it grew at
         all."""
         visits = self._reviewed + len(self._unread)
-        if self._beside.is_under_way or not self._unread or (not anew and visits < _REVIEWED_AGAIN * self._reviewed):
+        if self._beside.is_under_way or not self._unread or (not anew and visits < (1 + FEW) * self._reviewed):
             return
         new, self._unread, self._reviewed = self._unread, [], visits
         seen = {point: list(several) for point, several in self.seen.items()}

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.conduct.judging import Judging
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.pairs import LEAST_BLOCKS
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import LAYOUT_SERVES, Plan, SweepCurve, groups, is_of_level, is_shown, visit_order

@@ -11,16 +11,14 @@ from itertools import pairwise, product
 import numpy as np
 
 from tollmeter.experiment.batches import BATCHES
-from tollmeter.experiment.described import LEAST_USUAL, Places, Recorded
+from tollmeter.experiment.described import Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, LEAST_VISITS
 from tollmeter.experiment.taken import Counts, Taken
 from tollmeter.experiment.timed_visits import Numbers, TimedVisits
 from tollmeter.experiment.visit_table import VisitTable, grouped, has_hardware_time, is_of_this_machine
 from tollmeter.model import Counted, Outcome, Samples
 
-MOST_ODD = 0.1
-"""Highest share of visits that count as unlike the others: of a larger share it is unknown which are wrong."""
 MOST_LIKE = 30.0
 """Highest ratio of a visit's clock resolution, or cost of a reading, to the median of the run, and of the median to it.
 Each is the least of several readings: a core that wakes at 400 MHz instead of 4.7 GHz takes 11 times as long, another
@@ -62,7 +60,7 @@ def evidence_of(taken: Taken) -> Numbers:
 
 def unlike(recorded: Recorded, timed: TimedVisits) -> Places:
     numbers, table = timed.numbers, recorded.table
-    for group in grouped(np.flatnonzero(table.samples[timed.places] >= LEAST_USUAL), timed.points):
+    for group in grouped(np.flatnonzero(table.samples[timed.places] >= LEAST_SAMPLES), timed.points):
         yield from _of_point(group, timed)
     abis = dict[str, int]()
     of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)
@@ -91,12 +89,12 @@ def _of_point(group: Counts, timed: TimedVisits) -> Places:
 def _of_abi(group: Counts, timed: TimedVisits, table: VisitTable) -> Places:
     """Returns visits whose kinds of evidence differ from those of most visits of their ABI. A probe with its own clock
     may lack evidence that is too fine for this clock, in all of its visits."""
-    if len(group) < LEAST_USUAL:
+    if len(group) < LEAST_SAMPLES:
         return
     probes = table.probes[timed.points[group]]
     for bit, has_it in product(range(len(EVIDENCE)), (False, True)):
         odd = (timed.numbers["reported"][group] >> bit & 1 == 1) == has_it
-        if 0 < np.count_nonzero(odd) <= MOST_ODD * len(group):
+        if 0 < np.count_nonzero(odd) <= FEW * len(group):
             odd &= np.isin(probes, probes[~odd])
             yield from ((place, REPORTED) for place in timed.places[group[odd]].tolist())
 
@@ -112,7 +110,7 @@ def _clocks(recorded: Recorded) -> Places:
         for values in (resolution[places], costs[places]):
             usual = np.median(values)
             odd = (values > MOST_LIKE * usual) | (values * MOST_LIKE < usual)
-            if 0 < np.count_nonzero(odd) <= MOST_ODD * len(places):
+            if 0 < np.count_nonzero(odd) <= FEW * len(places):
                 odd &= np.isin(probes[places], probes[places[~odd]])
                 yield from ((place, "a clock has about the same resolution and cost in all visits")
                             for place in places[odd].tolist())  # fmt: skip
@@ -231,7 +229,7 @@ def _first_counted(recorded: Recorded) -> Places:
     usable = np.flatnonzero(is_ok & table.is_timed & (table.samples > 0))
     first = usable[np.unique(table.points[usable], return_index=True)[1]].tolist()
     lacking = [place for place in first if not recorded.outcomes[place].counted]
-    if len(lacking) <= MOST_ODD * len(first):
+    if len(lacking) <= FEW * len(first):
         yield from ((place, FIRST_COUNTED) for place in lacking)
 
 

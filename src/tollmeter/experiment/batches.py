@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.limits import LEAST_SAMPLES, LEAST_VALUES
 from tollmeter.experiment.precision import middle_of
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 
@@ -26,8 +27,6 @@ ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
 worker, and of one that synchronises with companions at a gate."""
 _PROVEN = 4.0
 _PARTED = 0.005
-LEAST_SAMPLES = 8
-"""Fewest samples of a point from which the time that a batch pays once, and linearity, are estimated."""
 _OF_MEDIAN = sqrt(pi / 2) / NORMAL_QUARTILE
 """Factor from the median absolute deviation to the standard error of a median times sqrt(n), for a normal
 distribution."""
@@ -96,7 +95,6 @@ def with_error(sample: Array) -> tuple[float, float]:
 _EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
 """Highest deviation of the exponent of n from 1 that counts as linear. The second applies if processes wait for each
 other: a CPU that waits longer enters a deeper sleep state."""
-_LEAST_OF_LENGTH = 4
 _SHORT = 0.75
 _SURE = 2.0
 _AGREEING = 0.8
@@ -149,7 +147,7 @@ def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
     is_short = (iterations < _SHORT * longest) & (many >= LEAST_SAMPLES)
     is_compared = np.isin(visits, visits[is_short])
     short, long = shares[is_short], shares[is_compared & ~is_short]
-    if min(len(short), len(long)) < _LEAST_OF_LENGTH:
+    if min(len(short), len(long)) < LEAST_VALUES:
         return False
     share, (short_share, error) = middle_of(long), with_error(short)
     if share <= 0:

@@ -20,15 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.alike import MOST_LIKE, OF_ALIKE, evidence_of, unlike
-from tollmeter.experiment.described import (
-    HAS_CONTROL,
-    LEAST_USUAL,
-    OF_RUN_DESCRIBED,
-    OF_VISITS_DESCRIBED,
-    Places,
-    Recorded,
-)
+from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.machine_record import MOST_OVER_NAMED, X86
 from tollmeter.experiment.run_record import (
     FASTEST_CORE_HZ,
@@ -38,7 +32,6 @@ from tollmeter.experiment.run_record import (
     MOST_PER_CYCLE,
     OF_VISITS_ASKED,
     SLACK_S,
-    SLEWED,
     SLOWEST_CORE_HZ,
     run_contradictions,
 )
@@ -78,15 +71,8 @@ STATUS, DISTURBED = "infrastructure", "unstable"
 caused the contradiction."""
 TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Steps of timers of a fixed rate: 3.579545 MHz, and at most 1,000 ticks a second."""
-MOST_BOOST = 1.5
-"""Highest ratio of the core's rate before the run to its fastest rate during the run, for CPUs of one kind."""
-LEAST_EQUAL = 4
-"""Number of equal samples that is not due to chance."""
 ROUNDED_NS = 2
 """Two times of the same number of clock steps differ by at most this much, by rounding."""
-MOST_APART, STEADY = 1.5, 1.1
-"""Highest ratio of the fastest rates of two control loops. A rate counts if the loop's second-fastest rate is within a
-factor of STEADY of it."""
 MOST_APART_USUALLY = 1.2
 """Highest ratio of the rates of two loops of one kind, in the median of a run. Also the highest ratio of a full
 sample's extra time to the extra time of its batches: 1.04 is expected, since untimed iterations run before them."""
@@ -100,8 +86,6 @@ LEAST_LOOP_NS = 5_000
 contended core runs them in half the time on an uncontended one."""
 WARMED = 1 / 8
 """Share of the shorter batch that runs untimed before it (probes/runtime/sample.c)."""
-LEAST_CALM = 3
-"""Number of undisturbed times of a visit of which the shortest counts as free of disturbance."""
 LONGEST_READING_NS = 300.0
 """Slowest clock with which loops of 10 us beside samples show the core's rate: reading an HPET takes a large part of
 such a loop."""
@@ -113,13 +97,13 @@ LEAST_BROKEN, MOST_SOUND = 2, 3
 counts. The same numbers apply to the samples of a visit."""
 LEAST_ANEW = 4
 """Number of samples that a contended core disturbs before the visit waits for an uncontended one."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
-"""Longest time between two samples outside of the batches: this share of the batches' time, plus this multiple of the
+MOST_BESIDE_USUAL = 2.5
+"""Longest time between two samples outside of the batches, beyond a quarter of the batches' time: this multiple of the
 median over the run."""
 HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have equally many companions, and all or none have a control"
-OUTRUNS = f"no visit's core is {MOST_BOOST:g} times as fast as in all others"
+OUTRUNS = f"no visit's core is {1 + FAR_APART:g} times as fast as in all others"
 TAKES_CYCLES = f"a reading of the clock takes {LEAST_CALL_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
     "a worker that is preempted waits to run", "a worker that waits to run was switched out",
@@ -208,17 +192,17 @@ def _clock(recorded: Recorded) -> Iterator[str]:
             yield why
         if 0 < clock.resolution_ns < TIMER_STEPS_NS.get(recorded.machine.facts.get("clocksource", ""), 0.0):
             yield "a clock's resolution is no finer than the steps of the timer that the system reads"
-    if rate is None and len(table.timed) >= LEAST_USUAL and (table.rates[table.timed] > 0).all():
+    if rate is None and len(table.timed) >= LEAST_SAMPLES and (table.rates[table.timed] > 0).all():
         yield "the core's rate is measured before the run if it is measured in the visits"
     rates = table.rates[table.is_timed]
-    if clock and clock.kind == "hardware" and len(rates) >= LEAST_USUAL:
+    if clock and clock.kind == "hardware" and len(rates) >= LEAST_SAMPLES:
         usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
         if not usual <= MOST_LIKE * max(clock.cost_ns, clock.resolution_ns) <= MOST_LIKE**2 * usual:
             yield "a reading of the clock takes as long before the run as in it"
     if (
         rate
-        and np.count_nonzero(rates) >= LEAST_USUAL
-        and rate > MOST_BOOST * rates.max()
+        and np.count_nonzero(rates) >= LEAST_SAMPLES
+        and rate > (1 + FAR_APART) * rates.max()
         and not _is_translated(recorded.machine)
         and _is_of_one_kind(recorded.machine)
     ):
@@ -258,16 +242,16 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
             yield why
     plain = numbers["is_plain"] > 0
     pace = numbers["pace"][plain & np.isfinite(numbers["pace"])]
-    if len(pace) >= LEAST_USUAL and not 1 / MOST_APART_USUALLY <= np.median(pace) <= MOST_APART_USUALLY:
+    if len(pace) >= LEAST_SAMPLES and not 1 / MOST_APART_USUALLY <= np.median(pace) <= MOST_APART_USUALLY:
         yield "a full sample lasts longer than a half one by as much as its batches do"
     if _is_over_quota(recorded, timed):
         yield "a run uses no more CPU time than its quota"
 
 
 LOOPS = (
-    ("control_hz", "rate", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
-    ("between_hz", "width_hz", LEAST_USUAL, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
-    ("width_hz", "rate", LEAST_USUAL, LEAST_WIDTH, MOST_PER_CYCLE,
+    ("control_hz", "rate", LEAST_SAMPLES, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("between_hz", "width_hz", LEAST_SAMPLES, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("width_hz", "rate", LEAST_SAMPLES, LEAST_WIDTH, MOST_PER_CYCLE,
      f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} independent additions per cycle"),
     ("named_hz", "rate", 1, 1 / MOST_OVER_NAMED, MOST_OVER_NAMED,
      "a core is about as fast as the frequency that the system reports"),
@@ -379,9 +363,9 @@ def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
     down."""
     known = np.flatnonzero(timed.numbers["clock_ns"] <= LONGEST_READING_NS)
     fastest = np.maximum(timed.numbers["rate"], timed.numbers["control_hz"])[known]
-    if len(known) >= LEAST_USUAL and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
+    if len(known) >= LEAST_SAMPLES and _is_of_one_kind(recorded.machine) and not _is_translated(recorded.machine):
         others, most = np.sort(fastest)[-2:]
-        if most > MOST_BOOST * others > 0:
+        if most > (1 + FAR_APART) * others > 0:
             yield int(timed.places[known[np.argmax(fastest)]]), OUTRUNS
 
 
@@ -484,7 +468,7 @@ def _beyond_sample(some: TimedSamples) -> Broken:
             unlike_others[at] = len({*map(len, lanes)}) > 1
             least_ns = LEAST_STEPS * some.numbers["step_ns"][at]
             is_long = min((ns for _, ns in lanes[0]), default=0) >= least_ns
-            again[at] = len(lanes) >= LEAST_EQUAL and is_long and len({*lanes}) == 1
+            again[at] = len(lanes) >= LEAST_VALUES and is_long and len({*lanes}) == 1
     yield BATCHES_LIE_WITHIN, odd
     yield SAMPLES_ALIKE, unlike_others
     yield SAMPLES_DIFFER, again
@@ -553,7 +537,7 @@ def _stepped(some: TimedSamples) -> Broken:
     for at in np.flatnonzero((common > most) | (common == 0)).tolist():
         several = slice(taken.starts[at], taken.starts[at + 1])
         divides = np.gcd(np.gcd.reduce(short[several]), np.gcd.reduce(long[several]))
-        odd[at] = divides > most[at] and len(np.unique(long[several])) >= LEAST_EQUAL
+        odd[at] = divides > most[at] and len(np.unique(long[several])) >= LEAST_VALUES
     yield "the times of a visit have no common divisor far above the clock's step", odd
 
 
@@ -566,7 +550,7 @@ def _differ(some: TimedSamples) -> Broken:
     is_fine = taken.of_visits(is_full & ~_is_fine(some)) == 0
     times = taken.column("body_n") * 2**20 + taken.column("body_2n")
     least, most = taken.least(np.where(is_full, times, np.inf)), taken.most(np.where(is_full, times, -np.inf))
-    yield SAMPLES_DIFFER, (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_EQUAL)
+    yield SAMPLES_DIFFER, (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_VALUES)
 
 
 def _is_fine(some: TimedSamples, name: str = "body") -> Mask:
@@ -580,7 +564,7 @@ def _doubled(some: TimedSamples) -> Broken:
     twice = (taken.column("body_2n") == 2 * taken.column("body_n")) & _is_fine(some)
     yield (
         "batches of 2n do not take exactly twice the time of those of n in all samples",
-        ((taken.counts >= LEAST_EQUAL) & (taken.of_visits(twice) == taken.counts)),
+        ((taken.counts >= LEAST_VALUES) & (taken.of_visits(twice) == taken.counts)),
     )
 
 
@@ -603,8 +587,8 @@ def _rates(some: TimedSamples) -> Broken:
     fastest, most, least = taken.most(beside), stated["rate"], stated["second_rate"]
     is_fastest = beside == taken.spread(fastest)
     second = np.where(taken.of_visits(is_fastest) > 1, fastest, taken.most(np.where(is_fastest, 0.0, beside)))
-    apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
-    steady = (second > 0) & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
+    apart = np.maximum(fastest, most) > (1 + FAR_APART) * np.minimum(fastest, most)
+    steady = (second > 0) & (fastest <= (1 + ALIKE) * second) & (most <= (1 + ALIKE) * least) & (least > 0)
     yield LOOPS_AGREE, apart & steady & (stated["clock_ns"] <= LONGEST_READING_NS)
 
 
@@ -655,7 +639,7 @@ def _beside(some: TimedSamples) -> Numbers:
     return {
         "rest_ns": least,
         "batches_ns": taken.least(np.where(known, timed, np.inf)),
-        "is_calm": taken.of_visits(known) >= LEAST_CALM,
+        "is_calm": taken.of_visits(known) >= LEAST_VISITS,
         "own_ns": taken.sum(np.where(known & (taken.column("voluntary") <= 0), timed, 0.0)),
         "pace": _pace(taken, known, is_full, some.gap_ns, timed),
     }
@@ -674,7 +658,7 @@ def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> 
 def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
     """Returns whether the CPU time of batches in which nothing took the CPU from their worker exceeds the quota."""
     quotas = [seen.quota or inf for _, _, seen in recorded.notes if seen] if not recorded.begins else []
-    most_s = (1 + SLEWED) * max(quotas, default=inf) * (recorded.seconds or inf) + SLACK_S
+    most_s = (1 + ALIKE) * max(quotas, default=inf) * (recorded.seconds or inf) + SLACK_S
     return not recorded.asked.reused and float(timed.numbers["own_ns"].sum()) > 1e9 * most_s
 
 
@@ -684,13 +668,13 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
     calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
-    if np.count_nonzero(plain) >= LEAST_USUAL:
-        most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * max(0.0, float(np.median(rest[plain])))
+    if np.count_nonzero(plain) >= LEAST_SAMPLES:
+        most = CLEARLY * batches + MOST_BESIDE_USUAL * max(0.0, float(np.median(rest[plain])))
         odd = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
-        if len(group) > LEAST_CALM:
+        if len(group) > LEAST_VISITS:
             usual = max(0.0, np.sort(rest[group])[len(group) // 2])
-            odd[group] = rest[group] > MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
+            odd[group] = rest[group] > CLEARLY * batches[group] + MOST_BESIDE_USUAL * usual
     yield from timed.where(odd, TIME_IS_ACCOUNTED)
 
 
@@ -707,7 +691,7 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
             continue
         blamed = at
         # One late visit makes all its successors look early: two or more of them blame the visit before them, once.
-        if np.count_nonzero(begin[at : at + LEAST_EQUAL] < end[at - 1]) > 1:
+        if np.count_nonzero(begin[at : at + LEAST_VALUES] < end[at - 1]) > 1:
             latest = end[at]
             blamed = at if at - 1 in odd[-2:] else at - 1
         odd.append(blamed)
@@ -718,7 +702,7 @@ def _apart(_: Recorded, timed: TimedVisits) -> Places:
     """Returns visits whose control loops beside the samples and in the middle of them differ: another workload does not
     slow only the loops in the middle. Visits with few samples are not examined."""
     between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
-    known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_EQUAL)
+    known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_VALUES)
     least, most = np.minimum(between, beside), np.maximum(between, beside)
     yield from timed.where(known & (most > MOST_APART_ONCE * least), SAME_LOOP)
 
@@ -733,7 +717,7 @@ OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
 
 
 class _RepeatedTimes:
-    """Hashes of 8 bytes of every LEAST_EQUAL successive times of the body or of the control, and of the first rates of
+    """Hashes of 8 bytes of every LEAST_VALUES successive times of the body or of the control, and of the first rates of
     a visit. Two equal hashes mean equal values. Values that are all equal among themselves are not hashed."""
 
     def __init__(self, samples: NDArray[np.int32]) -> None:
@@ -750,8 +734,8 @@ class _RepeatedTimes:
         are_fine = [np.logical_and.reduce([begins == ends, *_successive(_is_fine(some, name))]) for name in timed]
         times = [_joined([_successive(taken.column(f"{name}_{length}")) for name in timed]) for length in ("n", "2n")]
         self._add("times", times, np.tile(begins, len(timed)), np.concatenate(are_fine))
-        several = first[taken.counts >= LEAST_EQUAL]
-        rates = [[taken.column(name)[several + at] for at in range(LEAST_EQUAL)] for name in _RATES]
+        several = first[taken.counts >= LEAST_VALUES]
+        rates = [[taken.column(name)[several + at] for at in range(LEAST_VALUES)] for name in _RATES]
         self._add("rates", rates, whose[several], np.ones(len(several), dtype=bool))
         self._visits += len(first)
         return ()
@@ -791,8 +775,8 @@ def _equal(keys: Keys) -> Keys:
 
 
 def _successive(values: NDArray[T]) -> list[NDArray[T]]:
-    """Returns one array for each of LEAST_EQUAL positions: together, the values at one index are successive values."""
-    return [values[at : at + max(0, len(values) - LEAST_EQUAL + 1)] for at in range(LEAST_EQUAL)]
+    """Returns one array for each of LEAST_VALUES positions: together, the values at one index are successive values."""
+    return [values[at : at + max(0, len(values) - LEAST_VALUES + 1)] for at in range(LEAST_VALUES)]
 
 
 def _joined(several: Sequence[Sequence[Floats]]) -> list[Floats]:
@@ -802,4 +786,4 @@ def _joined(several: Sequence[Sequence[Floats]]) -> list[Floats]:
 Keys = NDArray[np.uint64]
 T = TypeVar("T", bound=np.generic)
 _RATES = ("control_hz", "width_hz", "width_between_hz")
-_MIX = np.random.default_rng(1).integers(1, 2**63, (len(_RATES), LEAST_EQUAL), dtype=np.uint64) | np.uint64(1)
+_MIX = np.random.default_rng(1).integers(1, 2**63, (len(_RATES), LEAST_VALUES), dtype=np.uint64) | np.uint64(1)

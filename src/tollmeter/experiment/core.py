@@ -16,22 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.precision import (
-    LEAST_VISITS,
-    Array,
-    Estimate,
-    Scatter,
-    hodges_lehmann,
-    log_half_width,
-    shamos_sd,
-)
+from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.precision import Array, Estimate, Scatter, hodges_lehmann, log_half_width, shamos_sd
 from tollmeter.experiment.taken import MANY_VISITS, Floats, Mask, Taken, chunks, ranked
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Outcome, StateName
 
 _LEAST_SD, _STEADY = 0.0002, 0.002
 _LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
-_REACHED = 0.9
 _STEPPED = 0.98
 """Share of the visit's clock below which a sample's own clock is used. A busy sibling slows the control loop by up to 2
 %."""
@@ -58,14 +50,14 @@ def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
     counts = np.diff(starts)
     clocks = np.zeros(visits)
     owners = counts > 0
-    clocks[owners] = ordered[starts[:-1][owners] + (_REACHED * (counts[owners] - 1)).astype(np.int64)]
+    clocks[owners] = ordered[starts[:-1][owners] + ((1 - FEW) * (counts[owners] - 1)).astype(np.int64)]
     return clocks
 
 
 def reached(rates: Iterable[float]) -> float | None:
     """Returns the 90th percentile of the control-loop rates; None without a rate."""
     ordered = sorted(rate for rate in rates if rate > 0)
-    return ordered[int(_REACHED * (len(ordered) - 1))] if ordered else None
+    return ordered[int((1 - FEW) * (len(ordered) - 1))] if ordered else None
 
 
 def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
@@ -149,7 +141,7 @@ WHOLE_FROM = 0.95
 """Share of the full width from which a reading counts as uncontended. A sibling that takes less is not distinguished
 from a burst that was cut short."""
 _HEAP = 0.03
-_LEAST_HEAP, _LEAST_SHARE = 8, 0.02
+_LEAST_SHARE = 0.02
 _LOOKS = 3
 """Highest number of width readings of a sample."""
 _NAMES = np.array(["unknown", "contended", "uncontended"], object)
@@ -217,7 +209,7 @@ def highest_mode(readings: Floats) -> float | None:
     of all. None for too few readings. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
     ordered = readings
     ordered.sort()
-    least = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
+    least = max(LEAST_SAMPLES, int(_LEAST_SHARE * len(ordered)))
     for begin in reversed(range(0, len(ordered), MANY_VISITS)):
         some = ordered[begin : begin + MANY_VISITS]
         ends = np.searchsorted(ordered, some * (1 + _HEAP), side="right")
@@ -290,7 +282,6 @@ def _looks(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
 Look = tuple[float, float]
 """Additions a second of the control loop and of the width loop, at one moment."""
 
-LEAST_SLICES = 4
 _MOST_OF_WHOLE, _LEAST_OF_CONTENDED = 0.2, 0.8
 _STATES: tuple[StateName, ...] = ("uncontended", "contended")
 
@@ -326,7 +317,7 @@ def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | Non
     best, fewest = likeliest(contended)
     if any(part is None for parts in contended for part in parts) or not contended:
         return None
-    return best if fewest >= LEAST_SLICES else "unknown"
+    return best if fewest >= LEAST_VALUES else "unknown"
 
 
 def likeliest(contended: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tollmeter.experiment.limits import LEAST_SAMPLES, SAME_WITHIN
 from tollmeter.experiment.machine_record import X86, unlikely
 from tollmeter.experiment.visit_table import VisitTable, is_of_this_machine
 from tollmeter.model import (
@@ -32,9 +33,8 @@ from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = 1024.0
-ROUNDED, MOST_OF_MEMORY = 1.05, 64
-"""Highest ratio of a number of pages to another that contains it, since the two are read one after the other; and
-highest ratio of the memory that a process maps to the machine's memory."""
+MOST_OF_MEMORY = 64
+"""Highest ratio of the memory that a process maps to the machine's memory."""
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
 """Pairs of values of which the first is part of the second, as the runtime and the allocator probes
@@ -51,8 +51,6 @@ LEAST_ELF_BYTES = 52 + 32
 SEEDED = "the seed of a layout is derived from the run's seed"
 MOST_UNDER_WAY = 2
 """Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
-LEAST_USUAL = 8
-"""Fewest visits, or samples of a visit, whose usual value is known."""
 MOST_LAYOUTS = 4096
 """Highest number of layouts of a point whose seeds are derived again."""
 FAMILIES = {
@@ -416,10 +414,10 @@ def _seeded(recorded: Recorded) -> Places:
             layout = next((one for one in tried if one is not None), None)
             odd += [place] * (layout is None)
             used[visit.point].append((layout or 0, place))
-            if len(odd) == number == LEAST_USUAL:
+            if len(odd) == number == LEAST_SAMPLES:
                 break
         curve = _curve(recorded.outcomes[places[0]].point)
-        if len(odd) in (len(places), LEAST_USUAL) and len(odd) == number:
+        if len(odd) in (len(places), LEAST_SAMPLES) and len(odd) == number:
             foreign[curve] += places
         else:
             own.add(curve)
@@ -448,7 +446,7 @@ def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
     for place in places:
         of_cpus[recorded.outcomes[place].cpus].append(place)
     for cpus, several in of_cpus.items():
-        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_USUAL)}
+        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_SAMPLES)}
         yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in made)
 
 
@@ -544,7 +542,7 @@ def _accounted(recorded: Recorded) -> Places:
         if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
             yield place, f"a process has no negative size, and maps at most {MOST_OF_MEMORY} times the machine's memory"
         elif any(
-            not 0 <= values[part] <= ROUNDED * values[whole]
+            not 0 <= values[part] <= (1 + SAME_WITHIN) * values[whole]
             for part, whole in PARTS
             if part in values and whole in values
         ):

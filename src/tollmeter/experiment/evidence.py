@@ -8,16 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.limits import HARDLY, SAME_WITHIN
 from tollmeter.experiment.taken import Floats, Taken, chunks, ranked
 from tollmeter.model import Outcome, Probe, Sample, Samples
 
 TICK_NS = 10_000_000
 """Tick of the kernel's accounting of stolen time."""
-CONTROL_MAY_MOVE, NEAR = 0.05, 0.9
-"""Highest change of the control loop's rate in an undisturbed sample. If all rates of a visit are within NEAR of it,
-its samples are not examined one by one."""
-MOST_LOST = 0.01
-"""Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
 REASONS = (
     None, "another process ran on its CPU", "major fault", "moved to another CPU", "time stolen by the hypervisor",
     "control loop off its rate",
@@ -42,7 +38,7 @@ def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
     may_fault = taken.spread(np.array([probe.faults for probe in probes], dtype=bool))
     # The time lost, where the system reports it; else whether the worker was switched out at all.
     lost_ns = taken.column("delay_ns")
-    is_lost = np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > MOST_LOST * taken.timed_ns())
+    is_lost = np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > HARDLY * taken.timed_ns())
     speaking = [
         is_lost & ~may_switch,
         (taken.column("major_faults") > 0) & ~may_fault,
@@ -120,14 +116,14 @@ def stolen_share(outcomes: Sequence[Outcome]) -> float:
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:
     """Returns for each sample whether the control rate is off both before and after it. A reading that is off on one
-    side only was itself interrupted, which says nothing about the sample. In most visits all rates agree, so that none
-    is off."""
+    side only was itself interrupted, which says nothing about the sample. In most visits no two rates are 5 % apart,
+    so that none is off."""
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     filled, moves = taken.counts > 0, np.zeros(len(taken.counts), dtype=bool)
     if len(taken):
         begins = taken.starts[:-1][filled]
         least = np.minimum.reduceat(np.where(rates > 0, rates, np.inf).min(axis=0), begins)
-        moves[filled] = np.maximum.reduceat(rates.max(axis=0), begins) > (1 + NEAR * CONTROL_MAY_MOVE) * least
+        moves[filled] = np.maximum.reduceat(rates.max(axis=0), begins) > (1 + SAME_WITHIN) * least
     among, off = taken.spread(moves), np.zeros(len(taken), dtype=bool)
     off[among] = _is_off_usual(taken.where(among))
     return off
@@ -138,5 +134,5 @@ def _is_off_usual(taken: Taken) -> NDArray[np.bool_]:
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     seen = (rates > 0) & (usual > 0)
     moved = rates / np.where(usual > 0, usual, 1.0) - 1
-    above, below = (moved > CONTROL_MAY_MOVE) | ~seen, (moved < -CONTROL_MAY_MOVE) | ~seen
+    above, below = (moved > SAME_WITHIN) | ~seen, (moved < -SAME_WITHIN) | ~seen
     return np.asarray(seen.any(axis=0) & (above.all(axis=0) | below.all(axis=0)))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tollmeter.experiment.limits import UNDISTURBED
 from tollmeter.experiment.precision import Estimate, hodges_lehmann, shamos_sd
 from tollmeter.maths.distributions import EFFICIENCY_OF_MIDDLE, student_reach, student_tails
 
@@ -21,7 +22,6 @@ LEAST_BLOCKS = 5
 LAYOUT_SERVES = 8
 """Visits of a block: ABBA twice, so that a drift of the machine favours neither point."""
 _FLOOR_SD = 1e-5
-_LOWER = 0.25
 
 
 class Ratio(NamedTuple):
@@ -48,7 +48,7 @@ def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float
     by_block: dict[Hashable, list[tuple[float, float]]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append((log(first), log(second)))
-    quartiles = (np.quantile(np.asarray(logs), _LOWER, axis=0) for logs in by_block.values())
+    quartiles = (np.quantile(np.asarray(logs), UNDISTURBED, axis=0) for logs in by_block.values())
     return [float(second - first) for first, second in quartiles]
 
 

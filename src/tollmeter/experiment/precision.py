@@ -18,6 +18,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.limits import ALIKE, FEW, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_RUNS_SD
 from tollmeter.maths.distributions import (
     EFFICIENCY_OF_MIDDLE,
@@ -32,7 +33,6 @@ from tollmeter.model import Record
 
 Array = NDArray[np.float64]
 
-LEAST_VISITS = 3
 PAIR_VISITS = 2
 """Visits of each pair of CPUs of a matrix, in rounds that are far apart."""
 LEAST_LAYOUTS = 2
@@ -44,10 +44,7 @@ underestimate it. With 0 instead, intervals held the median of twelve runs in 92
 (decision 10)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
-_LEAST_POINTS = 4
 _FLOOR_SD = 1e-4
-_LEAST_LEFT = 0.1
-_HARDLY_MORE = 1.1
 MOST_PAIRED = 128
 """Up to this many values all pairs are computed at once: memory grows with the square, to a gigabyte at ten thousand.
 """
@@ -200,7 +197,7 @@ def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tupl
     sums = [(visits - len(sizes)) * within, (len(sizes) - 1) * between]
     squares = sums[0] * within + sums[1] * between
     freedom = sum(sums) ** 2 / squares if squares else visits - 1.0  # the limit for one layout, as shared nears 1
-    return shamos_sd(values) / sqrt(max(_LEAST_LEFT, 1 - shared * alike)), freedom
+    return shamos_sd(values) / sqrt(max(FEW, 1 - shared * alike)), freedom
 
 
 def shrink_sd(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
@@ -266,7 +263,7 @@ def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float
     6.2; medians in place of means). spreads: standard deviation and degrees of freedom of each point."""
     expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in spreads])
     logs = 2 * np.log([spread for spread, _ in spreads]) - expected
-    if len(spreads) < _LEAST_POINTS:
+    if len(spreads) < LEAST_VALUES:
         return max(_FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
     excess = shamos_sd(logs) ** 2 - float(np.mean([trigamma(freedom / 2) for _, freedom in spreads]))
     freedom = 2 / excess if excess > 0 else _MOST_FREEDOM  # trigamma(x) is about 1/x
@@ -280,7 +277,7 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
     # hundred visits estimate a share of the variance well enough.
     step = -(-len(logs) // _MOST_COMPARED)
     names, place = np.unique(np.asarray(layouts), return_inverse=True)
-    kept = (place if len(names) >= _LEAST_POINTS * step else np.arange(len(logs))) % step == 0
+    kept = (place if len(names) >= LEAST_VALUES * step else np.arange(len(logs))) % step == 0
     logs, place = logs[kept], place[kept]
     first, second = np.triu_indices(len(logs), 1)
     same = place[first] == place[second]
@@ -294,19 +291,19 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
 def is_of_runs(half: float, runs_sd: float) -> bool:
     """Returns whether the between-run variance makes up nine tenths of a half-width, so that no visit of this run
     narrows it."""
-    return half <= _HARDLY_MORE * NORMAL * runs_sd
+    return half <= (1 + ALIKE) * NORMAL * runs_sd
 
 
 def is_limited(precision: float, runs_sd: float) -> bool:
     """Returns whether the between-run variance makes up nine tenths of an interval of the requested precision."""
-    return _HARDLY_MORE * NORMAL * runs_sd >= log(1 + precision)
+    return (1 + ALIKE) * NORMAL * runs_sd >= log(1 + precision)
 
 
 def visits_for(precision: float, seen: int, error: float, scatter: Scatter) -> float:
     """Returns the total number of visits that a point needs for a half-width, from the standard error that its present
     visits leave. If the between-run variance is wider, returns the number after which it dominates the interval. More
     visits also improve the estimate of the scatter: Student's t of few visits would ask for twice too many."""
-    target, runs = max(log(1 + precision), _HARDLY_MORE * NORMAL * scatter.runs_sd), scatter.runs_sd**2
+    target, runs = max(log(1 + precision), (1 + ALIKE) * NORMAL * scatter.runs_sd), scatter.runs_sd**2
     reach = NORMAL
     for _ in range(_STEPS):
         visits = max(float(LEAST_VISITS), seen * error**2 / ((target / reach) ** 2 - runs))

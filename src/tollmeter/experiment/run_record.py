@@ -13,15 +13,14 @@ from math import inf
 import numpy as np
 
 from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded
+from tollmeter.experiment.limits import ALIKE, LEAST_VALUES
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import LONGEST_NS, has_hardware_time, is_of_this_machine
 from tollmeter.model import Outcome, Probe, Select, Surroundings
 from tollmeter.model.topology import CoreKind
 
-LEAST_BETWEEN = 4
-"""Fewest visits between two notes from which their times are compared."""
-SLACK_S, SLEWED = 0.2, 0.1
-"""Tolerance of a time: in seconds, and as a share, since NTP may slew the clock of the notes, and not that of the
+SLACK_S = 0.2
+"""Tolerance of a time in seconds. A tenth is added, since NTP may slew the clock of the notes, and not that of the
 visits, by a twelfth."""
 LATE_S = 10.0
 """Longest time after the end of the budget at which a visit may begin. A run begins none, but a process of a higher
@@ -77,12 +76,12 @@ def _timed(recorded: Recorded) -> Iterator[str]:
     is_one = not recorded.begins and not recorded.asked.reused
     for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
         inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
-        if is_one and len(inside) >= LEAST_BETWEEN and after_s >= before_s:
+        if is_one and len(inside) >= LEAST_VALUES and after_s >= before_s:
             earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
             later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)
             most = later - earlier[-1] if earlier else inf
             least, own_s = inside[-2] - inside[1], after_s - before_s
-            if not (1 - SLEWED) * least - SLACK_S <= own_s <= (1 + SLEWED) * most + SLACK_S:
+            if not (1 - ALIKE) * least - SLACK_S <= own_s <= (1 + ALIKE) * most + SLACK_S:
                 yield f"the {after_s - before_s:.1f} s between two notes agree with the times of their visits"
 
 
@@ -92,7 +91,7 @@ def _spanned(recorded: Recorded) -> Iterator[str]:
     timed = [visit for visit in recorded.outcomes if has_hardware_time(visit) and visit.at_ns and len(visit.samples)]
     if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
-    if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * ((1 + SLEWED) * recorded.seconds + SLACK_S):
+    if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * ((1 + ALIKE) * recorded.seconds + SLACK_S):
         yield "a run lasts at least from its first visit to its last"
 
 

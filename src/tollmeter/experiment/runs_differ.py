@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import force_setattr
 
+from tollmeter.experiment.limits import CLEARLY, LEAST_VISITS, MOSTLY
 from tollmeter.model import Record
 from tollmeter.model.former_names import present_row_names
 
@@ -43,9 +44,8 @@ virtual CPUs on one chiplet or on two, and moves them within seconds: in a Zen 3
 ns, and a round trip by compare and swap 62 or 275 ns. Two equally frequent costs deviate from their middle by half of
 their distance, ln(150 / 40) / 2."""
 
-_LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
+_USUAL_IS_WORTH, _GROUP_IS_WORTH = 4, 1
 _LEAST_SD = 0.0015
-_CLEARLY = 1.25
 SHARED = " shared"
 _OF_STATE = {"all": " over-all", "contended": " contended"}
 """Suffixes of the groups of rows in these core states: how much a busy sibling slows a core varies between runs."""
@@ -53,7 +53,6 @@ USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
 """Between-run standard deviations for a machine without history, from three busy default runs of a Zen 3 guest. The
 value for all samples applies if the sibling is busy for half of the time or more, and in proportion if it is busy for
 less."""
-_MOSTLY = 0.5
 USUAL_SHARED = 0.3
 """Between-run standard deviation of rows whose data are in a cache that other guests also use: two runs of a quiet
 guest differ by 43 % (decision 10)."""
@@ -121,7 +120,7 @@ def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0)
     learned: by group or probe. contended: contended share of this run's time."""
     state = next((state for state in USUAL_OF_STATE if state in group), "")
     probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
-    beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / _MOSTLY)
+    beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / MOSTLY)
     return learned.get(group, max(beside, learned.get(probe, USUAL_RUNS_SD)))
 
 
@@ -151,7 +150,7 @@ def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_
     for name, seen in _by_row(runs).items():
         usual = 0.0 if seen.is_count else learned_sd(of_groups, group_of(name, private_bytes))
         own = sqrt(seen.variance) if seen.is_count else _shrunk(seen.variance, seen.freedom, usual, _GROUP_IS_WORTH)
-        if own > _CLEARLY * usual:
+        if own > (1 + CLEARLY) * usual:
             by_row[name] = own
     return by_row
 
@@ -166,7 +165,7 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
     scattered = (
         (name, _of_row(values, has_places=name.partition(" ")[0] in USUAL_PLACED))
         for name, values in by_row.items()
-        if len(values) >= _LEAST_RUNS
+        if len(values) >= LEAST_VISITS
     )
     return {name: scatter for name, scatter in scattered if scatter is not None}
 
@@ -177,7 +176,7 @@ def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _
     square, since the median pair hides the rarer of two values, and counts have no outliers."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
-    if freedom < _LEAST_RUNS - 1:
+    if freedom < LEAST_VISITS - 1:
         return None
     in_ns = [log(second.median / first.median) for first, second in pairs]
     if any(cost.is_count for _, cost in costs):

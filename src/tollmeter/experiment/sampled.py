@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.limits import FEW
 from tollmeter.experiment.taken import Floats, Taken, ranked
 from tollmeter.experiment.timed_visits import NO_GAP, Broken, Numbers, TimedSamples, TimedVisits
 from tollmeter.model import Counted
@@ -31,8 +32,6 @@ quiet core. LEAST_SPACED_STEPS: fewest clock steps between samples whose distanc
 14,000 steps of a clock of 24 MHz were observed."""
 LEAST_SPACED = 6
 """Fewest samples of a visit whose distances are examined."""
-USUALLY_WHOLE = 0.9
-"""Quantile of the visits' widths that counts as the width of an uncontended core."""
 SAME_LENGTHS = "a sample has as many iterations as the first, or half as many where its number says so"
 AS_COUNTED = "a batch takes about as long in samples as while its work is counted"
 AS_BEFORE = "a visit has as many iterations as its point's visits before and after it"
@@ -97,7 +96,7 @@ def as_many(_: Recorded, timed: TimedVisits) -> Places:
     asked, widest = MOST_SAMPLES * timed.numbers["asked"], timed.numbers["widest"]
     yield from timed.where((asked > 0) & (asked < timed.numbers["samples"]), AS_MANY)
     known = np.sort(widest[widest > 0])
-    full = known[int(USUALLY_WHOLE * (len(known) - 1))] if len(known) else np.inf
+    full = known[int((1 - FEW) * (len(known) - 1))] if len(known) else np.inf
     yield from timed.where(widest > MOST_WIDER * full, AS_WIDE)
 
 

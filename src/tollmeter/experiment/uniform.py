@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import companions
 from tollmeter.model import Outcome

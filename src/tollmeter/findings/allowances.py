@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tollmeter.experiment.limits import HARDLY
 from tollmeter.findings import FindingText, count_evidence, rule
 from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, Evidence, Results
 from tollmeter.model.topology import listed
@@ -13,7 +14,7 @@ from tollmeter.numbers.units import in_percent, short
 OF_LAST_CACHE = 16
 """Ratio of the needed memory to the last cache: a walk beyond that cache takes four times its size, and a buffer at
 most a quarter of the memory."""
-MOST_SWAPPED, MOST_STALLED = 256, 0.01
+MOST_SWAPPED = 256
 """Swapped pages, and share of the time in which tasks wait for memory, from which memory is short: an idle system
 writes out a few pages of sleeping processes."""
 
@@ -73,10 +74,10 @@ def memory_is_short(results: Results) -> Iterator[FindingText]:
         return
     swapped = seen.paging.get("pswpin", 0) + seen.paging.get("pswpout", 0)
     stalled = seen.memory_pressure or 0.0
-    if swapped < MOST_SWAPPED and stalled <= MOST_STALLED:
+    if swapped < MOST_SWAPPED and stalled <= HARDLY:
         return
     parts = [f"{swapped} pages went to or came from swap"] if swapped >= MOST_SWAPPED else []
-    parts += [f"tasks waited for memory during {in_percent(stalled, 1)} of the run"] if stalled > MOST_STALLED else []
+    parts += [f"tasks waited for memory during {in_percent(stalled, 1)} of the run"] if stalled > HARDLY else []
     evidence = [
         count_evidence("pages to and from swap", swapped),
         Evidence(what="time in which some task waited for memory", value=stalled, unit="ratio"),

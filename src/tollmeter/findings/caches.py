@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tollmeter.experiment.limits import FAR_APART
 from tollmeter.findings import (
     FindingText,
     count_evidence,
@@ -30,7 +31,7 @@ second caches within 8 to 30; third caches within 25 on a small ring, to about 1
 MOST_MEMORY_NS = 250.0
 """Highest latency of local memory: it is 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
 one is of another socket's memory, or of memory behind a link."""
-LEAST_PREFETCH_GAIN, LEAST_WALK_BYTES = 1.5, 4 << 20
+LEAST_WALK_BYTES = 4 << 20
 LEAST_READING = 0.4
 FEATURE_BYTES = 16
 """Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
@@ -215,7 +216,7 @@ def prefetcher_is_absent(results: Results) -> Iterator[FindingText]:
         return
     forward, random = (walks[max(both)][order] for order in ("forward", "random"))
     best = (random.high or 0.0) / (forward.low or 1.0)
-    if best < LEAST_PREFETCH_GAIN:
+    if best < 1 + FAR_APART:
         words = f"sequential access is at most {best:.2f} times as fast as random access: no prefetcher is active"
         yield FindingText(words, [row_evidence(forward), row_evidence(random)])
 

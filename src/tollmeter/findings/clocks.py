@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tollmeter.experiment.core import own_ratio
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_SAMPLES, LEAST_VISITS
 from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
@@ -34,7 +34,7 @@ BOOST = (
 LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
 """Smallest deviation of a clock's rate that is reported, with many visits and with few. A crystal is off by at most
 0.01 %, and the ratio of one visit was off by up to 0.6 % on busy machines. A run of 5 s may have one visit or two."""
-LEAST_RATES, LEAST_OF_THIRD = 20, 8
+LEAST_RATES = 20
 """Fewest readings of the core's rate for its scatter, and fewest in a third of a run for its drift."""
 EXPENSIVE_TRAP = 2.0
 LEAST_OF_MAXIMUM = 0.8
@@ -137,7 +137,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
     # The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise.
     rates = rates[:: len(rates) // MANY_VISITS + 1]
     third = len(rates) // 3
-    if third < LEAST_OF_THIRD:
+    if third < LEAST_SAMPLES:
         return
     times = hodges_lehmann_ratio(rates[:third], rates[-third:])
     if times.high < 1 - PRECISION or times.low > 1 + PRECISION:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tollmeter.experiment.evidence import missing_evidence
+from tollmeter.experiment.limits import HARDLY
 from tollmeter.findings import (
     LEAST_LOST,
     MOST_NAMED,
@@ -18,7 +19,7 @@ from tollmeter.findings import (
     row_evidence,
     rule,
 )
-from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_all_emulated, is_intercepted, unread
+from tollmeter.judgement.verdict import MOST_OTHERS, STATUS, is_all_emulated, is_intercepted, unread
 from tollmeter.model import OUTPUT_GAUGE, Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent, short
 
@@ -134,7 +135,7 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
     It took more than 1 % of the time of all samples on the machine's own clock. The kernel counts stolen time in ticks
     of 10 ms, so a short run does not show it."""
     share = results.index.run.stolen_share
-    if share > MOST_STOLEN:
+    if share > HARDLY:
         words = f"the hypervisor gave {in_percent(share, 1)} of the measured time to other guests"
         yield FindingText(words, [Evidence(what="time stolen during samples, of the time of all", value=share)])
 

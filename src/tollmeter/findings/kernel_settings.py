@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tollmeter.experiment.limits import CLEARLY, SAME_WITHIN
 from tollmeter.findings import FindingText, count_evidence, own_rows, row_evidence, rule
 from tollmeter.findings.cores import MOST_INTERRUPTS
 from tollmeter.inference.hierarchy import os_sizes
@@ -16,11 +17,7 @@ BYTES_OF_TRANSFER = 8
 LEAST_OF_RATE = 0.3
 """Smallest share of the modules' joint transfer rate that all CPUs read if no channel is missing: 60 to 90 % with one
 module a channel, and half of that with two."""
-LEAST_OF_RATED = 0.95
 BEYOND_CACHE = 2
-LEAST_SLOWER = 1.25
-"""Smallest ratio of a system call's cycles to the best earlier run that is reported. Runs of one kernel differ by 3 %,
-and the best of 40 lies 7 % below their median; page-table isolation adds half, and a seccomp filter a quarter."""
 
 
 @rule(
@@ -100,7 +97,7 @@ def entry_is_slow(results: Results) -> Iterator[FindingText]:
     for row in own_rows(results, "entry") if clock_hz else ():
         best = least.get(row_name(row, row.state))
         cycles = [(ns or 0.0) * (clock_hz or 0.0) / 1e9 for ns in (row.low, row.median)]
-        if best is None or cycles[0] <= LEAST_SLOWER * best:
+        if best is None or cycles[0] <= (1 + CLEARLY) * best:
             continue
         words = (
             f"a system call takes {cycles[1]:.0f} core cycles, and took {best:.0f} in the best earlier run on this "
@@ -146,7 +143,7 @@ def modules_are_slow(results: Results) -> Iterator[FindingText]:
     The clock is more than 5 % below, by the firmware's list (SMBIOS), which only root may read."""
     facts = results.index.machine.facts
     rated, configured = (int(facts.get(f"memory_{name}_mts", "0")) for name in ("rated", "configured"))
-    if 0 < configured < LEAST_OF_RATED * rated:
+    if 0 < configured < (1 - SAME_WITHIN) * rated:
         evidence = [Evidence(what=f"{name}, million transfers a second", value=str(value))
                     for name, value in (("rated", rated), ("configured", configured))]  # fmt: skip
         words = f"memory modules that are rated for {rated} MT/s run at {configured} MT/s"

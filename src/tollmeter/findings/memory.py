@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART
 from tollmeter.findings import (
     FindingText,
     inferences,
@@ -18,18 +19,14 @@ from tollmeter.findings import (
 )
 from tollmeter.inference.answers import number
 from tollmeter.inference.core_kinds import slowest_remote
-from tollmeter.inference.properties import WELL_INSIDE
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
 from tollmeter.numbers.meanings import metric_of
 from tollmeter.numbers.units import in_percent
 
-LEAST_GAIN = 0.10
-"""Share of a memory access that huge pages must save."""
 MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("madvise",))
 """The recommended setting. `always` may cost a program memory that it did not ask for, and time when these pages are
 made."""
 LEAST_RISE = 2.0
-LEAST_REMOTE = 1.5
 LEAST_EFFICIENCY = 0.8
 LEAST_CLIFF = 2.5
 WIDEST_SCALAR = 8
@@ -54,7 +51,7 @@ def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
     if "[never]" not in setting or not memory:
         return
     missed = inferences(results, "translation_miss", pages="small")
-    if missed and (missed[-1].low or 0.0) >= LEAST_GAIN * memory:
+    if missed and (missed[-1].low or 0.0) >= ALIKE * memory:
         cost = float(missed[-1].value or 0)
         pages = float(inferences(results, "translations", pages="small")[-1].value or 0)
         yield FindingText(
@@ -94,7 +91,7 @@ def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
     gain = max(own_rows(results, "gain-of-huge-pages"), key=lambda row: number(row, "size"), default=None)
     if gain is not None:
         small = next((row for row in native_rows(results) if _is_load_beside(row, gain, results)), None)
-        if small is not None and small.median and (gain.low or 0.0) > LEAST_GAIN * small.median:
+        if small is not None and small.median and (gain.low or 0.0) > ALIKE * small.median:
             yield small, gain, (gain.median or 0.0) / small.median
         return
     walked: dict[int, dict[str, Row]] = {}
@@ -103,7 +100,7 @@ def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
     both = [size for size, rows in walked.items() if {"small", "huge"} <= set(rows)]
     if both:
         small, huge = (walked[max(both)][pages] for pages in ("small", "huge"))
-        if least_ratio(small, huge) > 1 / (1 - LEAST_GAIN):
+        if least_ratio(small, huge) > 1 / (1 - ALIKE):
             yield small, huge, 1 - (huge.median or 0.0) / (small.median or 1.0)
 
 
@@ -153,7 +150,7 @@ def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
 
     The lower end of the ratio's interval is above 1.5, for the pair of nodes with the highest latency."""
     slowest = slowest_remote(own_rows(results, "latency-of-node"))
-    if slowest and slowest.ratio.low > LEAST_REMOTE:
+    if slowest and slowest.ratio.low > 1 + FAR_APART:
         node, home = number(slowest.far, "node"), number(slowest.far, "home")
         words = (
             f"memory of node {home} has {slowest.ratio.value:.1f} times the latency of local memory from node {node}"
@@ -168,7 +165,7 @@ def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     Inside the first cache an efficiency under 80 % is reported; elsewhere a throughput below that of one CPU alone. The
     upper end of the interval is compared. Only the worst of each kind is reported."""
     shares = inferences(results, "efficiency")
-    inside = WELL_INSIDE * (
+    inside = (1 - CLEARLY) * (
         next((level.size_bytes for level in results.index.hierarchy if level.size_bytes), None) or 0.0
     )
     private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < LEAST_EFFICIENCY]

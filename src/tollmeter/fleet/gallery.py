@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.files import own_folder, write_whole
 from tollmeter.fleet.published import PublishedRun
 from tollmeter.model import Failure, Toll

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.files import plain_name
 from tollmeter.fleet.judged import HardwareModel

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, inf, log, sqrt
 from statistics import median
 
+from tollmeter.experiment.limits import CLEARLY, FAR_APART
 from tollmeter.inference.answers import (
     InferredNumber,
     absolute_error,
@@ -29,7 +30,6 @@ from tollmeter.inference.curves import Jump, jumps
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Level, Probe, Record, Row
 
-LEAST_RATIO = 1.25
 SAME_LATENCY = 0.3
 SAME_CAPACITY = 0.12
 
@@ -72,7 +72,7 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
                     high=counts[step.high] - 1,
                 )
                 for step in steps
-                if step.after - step.before > log(LEAST_RATIO)
+                if step.after - step.before > log(1 + CLEARLY)
             ]
     return dict(sorted(edges.items()))
 
@@ -159,8 +159,6 @@ def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
 # Up to the line's end the second access hits in the first cache; beyond it, it misses as well. The line ends at the
 # first rise. There may be another further out, where lines are fetched in pairs. Sizes in bytes.
 
-LEAST_CONTRAST = 1.5
-
 
 def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumber:
     """Returns the line size: the power of two at which the cost rises, from rows that mean `line-pair-of-distance`, of
@@ -168,7 +166,7 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumb
     pairs = sorted(rows_meaning(rows, probes, "line-pair-of-distance"), key=lambda row: number(row, "distance"))
     distances = [number(row, "distance") for row in pairs]
     steps = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
-    ends = [jump for jump in steps if jump.after > LEAST_CONTRAST * max(jump.before, 0) and _powers(jump, distances)]
+    ends = [jump for jump in steps if jump.after > (1 + FAR_APART) * max(jump.before, 0) and _powers(jump, distances)]
     if not ends:
         return InferredNumber(why=_why_no_line(pairs))
     first = ends[0]
@@ -183,7 +181,7 @@ def _why_no_line(pairs: Sequence[Row]) -> str:
     if not pairs:
         return "no distance has a number"
     usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))
-    if NORMAL * sqrt(2) * error > (LEAST_CONTRAST - 1) * usual:
+    if NORMAL * sqrt(2) * error > FAR_APART * usual:
         return f"the distances were too noisy to tell: {usual:.3g} ns, each off by {NORMAL * error:.2g} ns or so"
     return "the second access costs the same at every distance that was timed: no line's end is among them"
 

@@ -18,7 +18,7 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import FAR_APART, LEAST_VISITS
 from tollmeter.inference.answers import number
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import nearest_rising
@@ -28,10 +28,7 @@ from tollmeter.numbers.stats import Array
 
 BEST_PAGES_FIRST = ("huge", "small", "local")
 LEAST_POINTS = 5
-DISTURBED = 1.5
 TORN = 2.0
-FAR_FROM_KNEE = 1.5
-"""Ratio of sizes from which one level alone serves the farther size."""
 APART = 1.35
 """Smallest ratio of the latencies of two levels: two states with a smaller ratio belong to one level."""
 MOST_SEGMENTS = 9
@@ -141,7 +138,7 @@ def _undisturbed(row: Row) -> float:
     A visit's page colours scatter its latency to both sides, and the median is the middle. Other users of a shared
     cache only add time: they evict lines, so that a size that fits is timed as if it did not fit."""
     middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
-    return lower if 0 < lower < middle / DISTURBED else middle
+    return lower if 0 < lower < middle / (1 + FAR_APART) else middle
 
 
 # ---- points with noise -----------------------------------------------------------------------------------------------

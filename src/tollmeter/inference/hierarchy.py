@@ -15,10 +15,9 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS, MOSTLY
 from tollmeter.inference.curves import (
     APART,
-    FAR_FROM_KNEE,
     are_few,
     best_pages,
     both_states,
@@ -46,19 +45,15 @@ from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.plausible import in_one_place
 
 MOST_CACHES = 4
-ON_LEVEL = 0.1
 BEYOND = 2
 MEMORY = "memory"
 OR_MEMORY = f" or {MEMORY}"
 """Suffix of the name of a level that may be either this cache or memory."""
-SEEN_SHARED = 0.5
 MOST_APART = 64
 """Largest ratio of a boundary's ends: a first cache and the next are less far apart, so a wider boundary contains two
 levels."""
 MOST_MISSED = 2
 """Largest ratio of a size's time to the latency of its level: beyond it, the fit has joined several levels."""
-LEAST_OF_FASTEST = 0.75
-SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
 
 
@@ -94,8 +89,8 @@ class _Evidence:
         farther half of the sweep, since the nearer half may contain a cache that was not resolved."""
         low, high = self.bounds(place)
         if high == inf:
-            return max(low * FAR_FROM_KNEE, size_of(self.sweep[-1]) / 2), inf
-        return low * FAR_FROM_KNEE, high / FAR_FROM_KNEE
+            return max(low * (1 + FAR_APART), size_of(self.sweep[-1]) / 2), inf
+        return low * (1 + FAR_APART), high / (1 + FAR_APART)
 
 
 def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> tuple[Level, ...]:
@@ -141,7 +136,7 @@ def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:
         ]
         if any(least > MOST_MISSED * latency for least in own):
             return True
-    return fit.latencies[0] <= LEAST_OF_FASTEST * min(row.median or inf for row in sweep)
+    return fit.latencies[0] <= (1 - CLEARLY) * min(row.median or inf for row in sweep)
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -204,7 +199,7 @@ def _without_unseen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> C
 def _is_seen(fit: CurveFit, place: int, rows: Sequence[Row]) -> bool:
     latency, beyond = fit.latencies[place], fit.knees[place].size_bytes
     own = [row.median or 0.0 for row in rows if fit.knees[place - 1].size_bytes < size_of(row) < beyond]
-    return any(abs(typical - latency) < SEEN * latency for typical in own)
+    return any(abs(typical - latency) < CLEARLY * latency for typical in own)
 
 
 def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
@@ -236,7 +231,7 @@ def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) ->
     ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]
     latencies = []
     for (low, high), latency in zip(pairwise(ends), local.latencies, strict=True):
-        inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
+        inside = [row.median or 0.0 for row in sweep if low * (1 + FAR_APART) <= size_of(row) <= high / (1 + FAR_APART)]
         latencies.append(median(inside) if inside else latency)
     return CurveFit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
 
@@ -358,7 +353,7 @@ def _is_contended(knee: Knee, sweep: Sequence[Row]) -> bool:
     """Returns whether most sizes around a boundary were measured only beside a busy sibling hyperthread, which used a
     part of the cache."""
     around = inside(sweep, (knee.low / BEYOND, knee.high * BEYOND))
-    return 2 * sum(row.state != "uncontended" and contended_share(row) > SEEN_SHARED for row in around) > len(around)
+    return 2 * sum(row.state != "uncontended" and contended_share(row) > MOSTLY for row in around) > len(around)
 
 
 def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:
@@ -390,7 +385,7 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
     latency, and two other sizes well beyond the last knee that agree are memory."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
     own = [row for row in plateau if not row.shares]
-    beyond = FAR_FROM_KNEE * fit.knees[-1].size_bytes if place and place == len(fit.knees) else inf
+    beyond = (1 + FAR_APART) * fit.knees[-1].size_bytes if place and place == len(fit.knees) else inf
     far = [row for row in own if size_of(row) > beyond]
     is_mixed_memory = len(far) >= 2 and len(own) < len(plateau)
     on = _even(far, median(row.median or 0 for row in far)) if is_mixed_memory else _even(own, fitted)
@@ -405,7 +400,7 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
 
 def _even(rows: Sequence[Row], latency: float) -> list[Row]:
     """Returns the rows on the plateau with this latency."""
-    return [row for row in rows if abs((row.median or 0) - latency) < ON_LEVEL * latency]
+    return [row for row in rows if abs((row.median or 0) - latency) < ALIKE * latency]
 
 
 def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
@@ -444,7 +439,6 @@ def parallelism(rows: Sequence[Row]) -> float | None:
 
 # ---- knees that may merge two caches ---------------------------------------------------------------------------------
 
-WIDER = 1.5
 TOO_FEW = f"fewer than {LEAST_VISITS} visits"
 BLURRED = "the cache use of other workloads hides the boundary"
 
@@ -454,7 +448,7 @@ def _why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | No
     system, known: all sizes by the system, in bytes. The system's value can reject a size of few visits, and never
     provides one."""
     knee = fit.knees[place]
-    if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * WIDER:
+    if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * (1 + FAR_APART):
         return TOO_FEW
     return BLURRED if knee is fit.knees[-1] and blurred(fit, sweep) else ""
 
@@ -473,21 +467,15 @@ def blurred(fit: CurveFit, sweep: Sequence[Row]) -> bool:
 
 
 def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:
-    return [row for row in sweep if size_of(row) <= knee.high * WIDER]
+    return [row for row in sweep if size_of(row) <= knee.high * (1 + FAR_APART)]
 
 
 # ---- the system's sizes ----------------------------------------------------------------------------------------------
 
 TOLERATED = {"L1d": 0.15}
-TOLERATED_ELSEWHERE = 0.25
 _MOST_DOUBT = 3.0
 """Largest ratio of the ends of a size's interval for a comparison. If too few visits resolve the second cache from the
 third, both look like one cache that may end anywhere between."""
-
-
-LEAST_LEFT = 0.75
-"""Share of the last-level cache's reported size: if the lower end of the measured capacity is below it, CPUs outside
-this machine are reported to use the rest."""
 
 
 def disagrees(level: Level, machine: Machine) -> bool:
@@ -499,7 +487,7 @@ def disagrees(level: Level, machine: Machine) -> bool:
     if high > _MOST_DOUBT * low:
         return False
     nearest = min(max(low, level.os_size_bytes), high)
-    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
+    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, CLEARLY)
 
 
 def bytes_left(level: Level, machine: Machine) -> float | None:
@@ -509,7 +497,7 @@ def bytes_left(level: Level, machine: Machine) -> float | None:
     known = [*machine.data_sizes().values()]
     is_last = bool(known) and level.os_size_bytes == known[-1]
     least = level.size_low
-    if not (is_last and _is_shared(machine) and least) or least >= LEAST_LEFT * known[-1]:
+    if not (is_last and _is_shared(machine) and least) or least >= (1 - CLEARLY) * known[-1]:
         return None
     return least
 

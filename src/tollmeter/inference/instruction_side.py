@@ -7,7 +7,7 @@ structures the first ends at the first rise, and the last at the highest of the 
 belong to the first structure, a share of which still hits. The capacity is the number before a rise's first step if
 items fill all sets alike, and else the last one below the middle of the rise, since some sets overflow before the
 structure is full. It is not resolved if there are fewer rises than structures, or if its position is less certain than
-`CLEAR`."""
+a quarter."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.experiment.limits import ALIKE, CLEARLY, LEAST_VALUES
 from tollmeter.inference.answers import (
     InferredNumber,
     Parameters,
@@ -34,16 +35,9 @@ from tollmeter.model import Inference, Probe, Row
 from tollmeter.numbers.meanings import with_meaning
 
 MOST_STEPS = 6
-MISFIT = 0.1
-"""Share by which a point may differ from its step regardless of its own error, since no curve consists of exact
-steps."""
-LEAST_POINTS = 4
 ONE_RISE = 2**0.5
 """Largest ratio of two item counts whose steps are one rise. Misses of one set after another raise the cost in several
 steps up to 1.5 times the capacity, and the next level holds at least twice as many items."""
-CLEAR = 1.25
-"""Largest ratio of the first count that certainly does not fit to the last that certainly fits, for a resolved
-capacity."""
 
 
 class SweptCurve(NamedTuple):
@@ -115,11 +109,11 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
-    rises = _rises(points, curve) if len(points) >= LEAST_POINTS else []
+    rises = _rises(points, curve) if len(points) >= LEAST_VALUES else []
     highest = sorted(rises[1:], key=lambda rise: rise.after - rise.before)[-1:]
     ends = [*rises[:1], *highest][: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
-        if len(points) < LEAST_POINTS:
+        if len(points) < LEAST_VALUES:
             held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
         elif len(ends) < len(curve.structures):
             times = "rises once" if ends else "does not rise"
@@ -137,7 +131,7 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Jump]:
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
     errors = [_error(row, curve.least) for row in points]
     groups: list[list[Jump]] = []
-    for step in jumps(levels, [max(error, MISFIT) for error in errors], MOST_STEPS):
+    for step in jumps(levels, [max(error, ALIKE) for error in errors], MOST_STEPS):
         if groups and _is_near(points, groups[-1][-1].at, step.at, curve.axis):
             groups[-1].append(step)
         else:
@@ -183,7 +177,7 @@ def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumbe
     fit."""
     low, value = (number(points[at - 1], curve.axis) for at in (step.low, step.at))
     beyond = number(points[step.high], curve.axis)
-    if beyond > CLEAR * low:
+    if beyond > (1 + CLEARLY) * low:
         return InferredNumber(why=f"the cost rises somewhere from {low:,} to {beyond:,} {curve.axis}")
     each = curve.each
     return InferredNumber(value=value / each, low=low / each, high=(beyond - 1) / each)

@@ -20,6 +20,7 @@ from math import ceil, exp, floor, inf, log2
 import msgspec
 import numpy as np
 
+from tollmeter.experiment.limits import FAR_APART, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
 from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
@@ -36,9 +37,6 @@ LEAST_OF_LUCK = 1 << 20
 MISFIT = 0.15
 """Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
 closely."""
-OF_MODEL = 1.05
-"""Factor by which the ends of a capacity's interval are widened, here and for counts in reach.py, since no shape is
-exactly that of the cache."""
 COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (
     tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
@@ -47,12 +45,12 @@ COARSE_SHAPES = (
 )  # fmt: skip
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
-LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
+LEAST_SIZE_RATIO = 2.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
-SAME_SIZE, LONGEST_RUN = 0.05, 4
+LONGEST_RUN = 4
 """Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
 of doublings, and largest number of doublings."""
 MOST_TURNS = 6
@@ -188,8 +186,8 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     sizes = search.points.sizes
     return Knee(
         size_bytes=size,
-        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / OF_MODEL,
-        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * OF_MODEL,
+        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / (1 + SAME_WITHIN),
+        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * (1 + SAME_WITHIN),
     )
 
 
@@ -291,7 +289,7 @@ class Search:
         if len(unseen):
             return _lower_step(steps, int(unseen[0]))
         apart = sizes[1:] / sizes[:-1]
-        if len(apart) and apart.min() < NO_SIZE_RATIO:
+        if len(apart) and apart.min() < 1 + FAR_APART:
             return _lower_step(steps, int(np.argmin(apart)) + 1)
         crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < LEAST_SIZE_RATIO)]
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
@@ -315,7 +313,7 @@ def _shares(
             # Only caches of so many pages have as few colours as the shape: frames come in runs of up to 16.
             runs = np.log2(room / page_bytes / (shape.ways * shape.colours))
             whole = np.round(runs)
-            shares[~((np.abs(runs - whole) < SAME_SIZE) & (whole >= 0) & (whole <= LONGEST_RUN)), place] = 0.0
+            shares[~((np.abs(runs - whole) < SAME_WITHIN) & (whole >= 0) & (whole <= LONGEST_RUN)), place] = 0.0
     return shares
 
 

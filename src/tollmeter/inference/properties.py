@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import exp, inf, log, sqrt
 from statistics import median
 
+from tollmeter.experiment.limits import ALIKE, CLEARLY, LEAST_VALUES
 from tollmeter.inference.answers import (
     InferredNumber,
     YesOrNo,
@@ -38,7 +39,6 @@ from tollmeter.numbers.stats import Estimate
 # prefetcher that brings lines in pairs doubles them. So a step no higher than from one cache to the next, at a number
 # of lines that may overflow this cache, is no evidence of translation, and is discarded.
 
-LEAST_POINTS = 4
 LEAST_SHOWING = 2
 """Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
@@ -69,7 +69,7 @@ def translation(
     ]
     points.sort(key=lambda row: number(row, "count"))
     known = [absolute_error(row) for row in points if row.median is not None]
-    if len(points) < LEAST_POINTS or not known:
+    if len(points) < LEAST_VALUES or not known:
         yield unresolved(f"too few numbers of {pages} pages were timed")
         return
     usual = median(known)
@@ -132,8 +132,6 @@ def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> boo
 
 THROUGH_BESIDE_MISS = 0.316
 THROUGH_BESIDE_LOAD = 1.75
-NOT_FETCHED = 0.75
-WELL_INSIDE, JUST_INSIDE = 0.75, 1.1
 FAR_BEYOND = 2
 
 
@@ -154,7 +152,7 @@ def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequenc
     stores = rows_meaning(rows, probes, "write-policy", test="resident")
     # Stores that do not fit: the furthest beyond the first cache but inside the second, or anywhere beyond an only one.
     first, second = (*_sizes(levels), inf, inf)[:2]
-    beyond = [row for row in stores if FAR_BEYOND * first <= number(row, "size") <= WELL_INSIDE * second]
+    beyond = [row for row in stores if FAR_BEYOND * first <= number(row, "size") <= (1 - CLEARLY) * second]
     furthest = max((number(row, "size") for row in beyond), default=0)
     fits, misses = _inside(stores, levels), [row for row in beyond if 2 * number(row, "size") >= furthest]
     loads = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="resident"), levels)
@@ -181,7 +179,7 @@ def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Seq
     if not tests or not baselines:
         return YesOrNo(why="no chase through lines just stored to was timed inside the first cache")
     seen = _over(tests, baselines)
-    above = _above(seen, NOT_FETCHED)
+    above = _above(seen, 1 - CLEARLY)
     if above is None:
         why = f"a chase after stores takes {seen.low:.2f} to {seen.high:.2f} times as long as one through other lines"
         return YesOrNo(ratio=seen, why=f"{why}: too close to decide")
@@ -195,7 +193,7 @@ def _sizes(levels: Sequence[Level]) -> list[float]:
 def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
     """Returns the rows of sizes well inside the first cache; if there are none, of sizes that just fit."""
     first = next(iter(_sizes(levels)), 0.0)
-    for share in (WELL_INSIDE, JUST_INSIDE):
+    for share in (1 - CLEARLY, 1 + ALIKE):
         if well_inside := [row for row in rows if number(row, "size") <= share * first]:
             return well_inside
     return []

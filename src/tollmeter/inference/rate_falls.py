@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, SAME_WITHIN
 from tollmeter.inference.answers import middle, number, relative_error
 from tollmeter.inference.curves import NoisyCurve, noisy_curve, segments
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
@@ -31,14 +32,8 @@ RATE = "flops-of-n"
 AXIS = "n"
 WAY = "way"
 LEAST_LENGTHS = 5
-BEGUN = 1.05
-"""Largest ratio of an operation's cost to its lowest cost at which the curve begins: shorter vectors mostly pay for the
-call."""
-LEAST_FALL = 1.1
 PLATEAU = 2.5
 """Smallest ratio of lengths of a plateau: a shorter one is only the slope between two plateaus."""
-NEAR = 1.5
-ALLOWANCE = 1.25
 MOST_GUESSED_CYCLES = 200.0
 """Highest cost of branch mispredictions in an operation: about ten of its branches depend on the values, and each
 misprediction costs about 20 cycles. The cost of a trap has another cause, and is usually higher."""
@@ -140,7 +135,7 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
     first = sweep.rows[0]
     costs_ns = [cost_ns(row) for row in sweep.rows]
     # Where the cost first is what it is at its least; the last LEAST_LENGTHS points always stay.
-    cheap = next(place for place, cost in enumerate(costs_ns) if cost <= BEGUN * min(costs_ns))
+    cheap = next(place for place, cost in enumerate(costs_ns) if cost <= (1 + SAME_WITHIN) * min(costs_ns))
     begun = min(cheap, len(costs_ns) - LEAST_LENGTHS)
     rows = sweep.rows[begun:]
     visits = int(np.median([row.visits for row in rows]))
@@ -167,13 +162,13 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
 
 
 def _levels(points: NoisyCurve) -> list[Piece]:
-    """Returns plateaus that differ by at least LEAST_FALL, without those that are only the slope between two others."""
+    """Returns plateaus that differ by at least 10 %, without those that are only the slope between two others."""
     starts = [*segments(points), len(points.sizes)]
     pieces = [(start, end - 1) for start, end in pairwise(starts)]
     while len(pieces) > 1:
         rises = [after / before for before, after in pairwise([_level(points, piece) for piece in pieces])]
         weakest = min(range(len(rises)), key=rises.__getitem__)
-        if rises[weakest] >= LEAST_FALL:
+        if rises[weakest] >= 1 + ALIKE:
             break
         pieces[weakest : weakest + 2] = [(pieces[weakest][0], pieces[weakest + 1][1])]
     inner = [piece for piece in pieces[1:-1] if points.sizes[piece[1]] / points.sizes[piece[0]] >= PLATEAU]
@@ -197,7 +192,7 @@ def _fall(
     touched = sweep.footprints[last], sweep.footprints[first]
     lost = after_ns - before_ns
     least = max(known.twins.get(sweep.place(place), 0.0) for place in range(first, end + 1))
-    levels = _ending(touched, caches) if lost <= ALLOWANCE * least else ()
+    levels = _ending(touched, caches) if lost <= (1 + CLEARLY) * least else ()
     return Fall(
         after_n=number(sweep.rows[last], AXIS),
         by_n=number(sweep.rows[first], AXIS),
@@ -206,7 +201,7 @@ def _fall(
         slower=after_ns / before_ns,
         lost_ns=lost,
         least_ns=least,
-        cause="memory" if levels else "length" if 0 < ALLOWANCE * least < lost <= known.guessed_ns else "unknown",
+        cause="memory" if levels else "length" if 0 < (1 + CLEARLY) * least < lost <= known.guessed_ns else "unknown",
         levels=levels,
     )
 
@@ -244,7 +239,7 @@ def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
 
 def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...]:
     """Returns the caches whose capacity lies between the memory of both lengths; if there is none, the nearest cache
-    within a factor of NEAR."""
+    within a factor of 1.5."""
     after, by = touched
     if not after or not by:
         return ()
@@ -252,6 +247,6 @@ def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...
     near = [
         (abs(log(low * high / after / by)), name)
         for name, low, high in caches
-        if after / NEAR <= high and low <= by * NEAR
+        if after / (1 + FAR_APART) <= high and low <= by * (1 + FAR_APART)
     ]
     return inside or tuple(name for _, name in sorted(near)[:1])

@@ -15,10 +15,10 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, FEW, LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
 from tollmeter.inference.answers import middle
-from tollmeter.inference.curves import APART, FAR_FROM_KNEE, inside, size_of
-from tollmeter.inference.knees import LEAST_SIZE_RATIO, OF_MODEL, CurveFit, Knee
+from tollmeter.inference.curves import APART, inside, size_of
+from tollmeter.inference.knees import LEAST_SIZE_RATIO, CurveFit, Knee
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
 from tollmeter.numbers.meanings import meaning, with_meaning
@@ -26,7 +26,6 @@ from tollmeter.numbers.meanings import meaning, with_meaning
 Within = tuple[float, float]
 
 READING = "read-bandwidth-of-size"
-SAME_RATE, OTHER_RATE = 1.1, 1.25
 LEAST_BEYOND = 2
 
 
@@ -91,7 +90,7 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
     # Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one.
     slower = np.exp(nearest_rising([-np.log(middle(row)) for row in from_here]))
     slower /= float(np.median([1 / middle(row) for row in own]))
-    last, first = np.flatnonzero(slower <= SAME_RATE), np.flatnonzero(slower >= OTHER_RATE)
+    last, first = np.flatnonzero(slower <= 1 + ALIKE), np.flatnonzero(slower >= 1 + CLEARLY)
     if not len(last) or not len(first):
         return None
     return float(size_of(from_here[last[-1]])), float(size_of(from_here[first[0]]))
@@ -102,12 +101,8 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
 LEVELS = ("first", "second")
 SAME_COUNT = 1.02
 """Largest ratio of the page counts of two layouts that agree."""
-MOST_CONTENDED = 0.1
-"""Highest share of samples beside a busy sibling hyperthread at which a count is of the whole cache."""
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's counted size to its boundary in the curve: some page colours overflow early."""
-LEAST_OF_RISE = 4
-"""Fewest sizes between two boundaries that show whether the latency rises throughout."""
 MEAN_WITHIN = 0.2
 """Largest deviation, as a share, of a level that a prefetcher causes from the mean latency of its neighbours."""
 
@@ -121,7 +116,7 @@ def with_counted_sizes(
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
         size, contended = row.quartiles[1], _is_beside_sibling(row, rows)
-        knee = Knee(size_bytes=size, low=size / OF_MODEL, high=size * OF_MODEL)
+        knee = Knee(size_bytes=size, low=size / (1 + SAME_WITHIN), high=size * (1 + SAME_WITHIN))
         if contended or row.layouts < LEAST_VISITS or size > SAME_COUNT * (row.minimum or 0.0):
             fit = _with_least(fit, knee, is_least=contended)
             continue
@@ -150,7 +145,7 @@ def with_counted_sizes(
 def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
     """Returns whether a sibling hyperthread was busy during the walks through the counted pages."""
     walked = (other for other in rows if (other.probe, other.parameters) == (row.probe, row.parameters))
-    return max(map(contended_share, walked), default=0.0) > MOST_CONTENDED
+    return max(map(contended_share, walked), default=0.0) > FEW
 
 
 def contended_share(row: Row) -> float:
@@ -182,8 +177,8 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
         return None
     low, high = ([0.0] + [other.size_bytes for other in fit.knees])[place : place + 2]
     sides = (
-        (low * FAR_FROM_KNEE, knee.size_bytes / FAR_FROM_KNEE),
-        (knee.size_bytes * FAR_FROM_KNEE, high / FAR_FROM_KNEE),
+        (low * (1 + FAR_APART), knee.size_bytes / (1 + FAR_APART)),
+        (knee.size_bytes * (1 + FAR_APART), high / (1 + FAR_APART)),
     )
     before, behind = ([row.median for row in inside(sweep, side) if row.median] for side in sides)
     if not before or not behind or min(behind) < APART * median(before):
@@ -216,7 +211,7 @@ def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
 def _rises(sweep: Sequence[Row], within: Within) -> bool:
     """Returns whether the latency grows at least in proportion to the size, over the whole range."""
     rows = inside(sweep, within)
-    if len(rows) < LEAST_OF_RISE:
+    if len(rows) < LEAST_VALUES:
         return False
     return middle(rows[-1]) / middle(rows[0]) > size_of(rows[-1]) / size_of(rows[0])
 

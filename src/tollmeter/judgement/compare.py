@@ -22,7 +22,8 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, log_error
+from tollmeter.experiment.limits import LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
+from tollmeter.experiment.precision import LEAST_LAYOUTS, log_error
 from tollmeter.maths.distributions import KNOWN, LEVEL, NORMAL, combined, exp_or_inf, half_width, student_tails
 from tollmeter.model import (
     LEAST_CHANGE,
@@ -41,9 +42,6 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
 
 FALSE_DISCOVERIES = 0.05
-SAME_WITHIN = 0.05
-"""Relative difference up to which two rows are the same, and a gate's usual limit. Rows that converged to the default
-precision of 3 % give a ratio within 4.2 %, so that a smaller difference could not be excluded."""
 _ALIKE = {
     "clock": "timed by clocks of different kinds",
     "unit": "in different units",
@@ -354,8 +352,6 @@ def visits_wanted(change: Change) -> int | None:
 
 # Changes of one probe over a size or a stride belong together: one boundary that moved changes a dozen rows.
 
-LEAST_VALUES = 4
-"""Values of a parameter from which its rows are a curve."""
 LEAST_CHANGES = 2
 BESIDE_BOUNDARY = 2.0
 """Largest ratio of a size to a moved boundary at which a curve changes: misses begin at half of a capacity, and reach

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core import clocks_of, contended_ns
-from tollmeter.experiment.precision import LEAST_VISITS, is_limited, is_of_runs, visits_for
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FEW, LEAST_FOR_SCATTER, LEAST_VISITS
+from tollmeter.experiment.precision import is_limited, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, chunks
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Metric, Outcome, Point, Probe, Row, assignments
@@ -26,15 +27,11 @@ from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 from tollmeter.numbers.units import span
 
-LEAST_FOR_SCATTER = 6
-"""Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
-the scatter, so that the point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
 MOST_FOR_UNCONTENDED = 12
 """Highest number of visits of a point to measure its uncontended cost. Without this limit some points had 64 visits in
 a default run, while other points lacked three."""
-BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
-OF_TRAFFIC, OF_LATENCY = 1 / 12, 1.25
+OF_TRAFFIC = 1 / 12
 """Largest step between neighbours of a curve of latency over traffic: 1/12 of the highest traffic, or a latency ratio
 of 1.25."""
 _FLAT_TIMES = 8
@@ -146,7 +143,7 @@ def refine(
         # The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true.
         sharper = max((bends[end] for end in (gap, gap + 1) if end in bends), default=inf)
         bend = min(sharper, abs(log(after / before)))
-        if bend > BENT and not (_holds(intervals.get(low), after) and _holds(intervals.get(high), before)):
+        if bend > ALIKE and not (_holds(intervals.get(low), after) and _holds(intervals.get(high), before)):
             inside = [value for value in grid if low < value < high]
             if len(inside) > OF_A_GAP:
                 cuts = ((len(inside) + 1) * part // (OF_A_GAP + 1) for part in range(1, OF_A_GAP + 1))
@@ -171,7 +168,7 @@ def refine_load(points: Sequence[tuple[int, float, float]], grid: Sequence[int])
     halved = []
     for (low, before, much), (high, after, less) in pairwise(ordered):
         inside = [value for value in grid if low < value < high]
-        width = max(abs(much - less) / most / OF_TRAFFIC, abs(log(after / before)) / log(OF_LATENCY))
+        width = max(abs(much - less) / most / OF_TRAFFIC, abs(log(after / before)) / log(1 + CLEARLY))
         if inside and width > 1:
             halved.append((width, inside[len(inside) // 2]))
     return sorted(value for _, value in sorted(halved, reverse=True)[:MOST_ADDED])
@@ -182,7 +179,7 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
     not report raises the latency beyond the planned end of the sweep."""
     ahead = [value for value in grid if points and value > points[-1][0]]
     tail = [median for value, median in points if value * _FLAT_TIMES >= points[-1][0]]
-    return ahead[:1] if ahead and abs(log(tail[-1] / tail[0])) > BENT else []
+    return ahead[:1] if ahead and abs(log(tail[-1] / tail[0])) > ALIKE else []
 
 
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
@@ -190,7 +187,6 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
 _SHORT_BUDGETS_S = range(10, BUDGETS_S[0], 10)
 """Budgets in seconds that people type: a suggested budget is one of these."""
-_WORTH_NAMING = 0.1
 LIMITED = (
     "a longer budget would not narrow them, since runs of this machine differ by as much; --against compares two "
     "points in one run"
@@ -290,7 +286,7 @@ def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
     reach = {budget: summary.converged + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
     longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.converged]
     most = max((reach[budget] for budget in longer), default=0)
-    enough = (budget for budget in longer if most - reach[budget] <= _WORTH_NAMING * summary.points)
+    enough = (budget for budget in longer if most - reach[budget] <= FEW * summary.points)
     return next(((budget, reach[budget]) for budget in enough), (0, 0))
 
 

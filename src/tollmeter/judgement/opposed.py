@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tollmeter.experiment.limits import LEAST_VALUES
 from tollmeter.experiment.pairs import (
     LAYOUT_SERVES,
     LEAST_BLOCKS,
@@ -37,7 +38,6 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import is_timed
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import as_instructions
-from tollmeter.numbers.series import LEAST_VALUES
 from tollmeter.numbers.stats import benjamini_hochberg
 
 MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, log_error
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, log_error
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.distributions import KNOWN, NORMAL
 from tollmeter.maths.fits import change_points, level, scatter

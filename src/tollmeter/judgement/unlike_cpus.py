@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import FEW, LEAST_VISITS
 from tollmeter.maths.distributions import NORMAL_QUARTILE, student_tails
 from tollmeter.model import PRECISION, Outcome, Topology
 from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
@@ -23,7 +23,6 @@ LEAST_SLOWER = log(1 + PRECISION)
 """Logarithm of the smallest slowdown that nearly every visit of a slow CPU must show. With noise of 0.7 %, the three
 visits of a core that is 5 % slower show it in 19 of 20 runs, and an equal CPU that was disturbed in two of three visits
 is not named."""
-_FEW_VISITS = 0.1
 _FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, 0.05
 """Highest share of wrongly named CPUs, and of machines of many CPUs on which a CPU is wrongly named."""
 _USUAL_SD = 0.005
@@ -148,7 +147,7 @@ def _slower(logs: Array, compared: int) -> list[int]:
     for place in np.flatnonzero(usual > LEAST_SLOWER / 2).tolist():
         others = np.delete(usual, place)
         each_visit = centred[:, place] - np.median(np.delete(centred, place, axis=1), axis=1)
-        if np.quantile(each_visit, _FEW_VISITS, method="lower") <= LEAST_SLOWER:
+        if np.quantile(each_visit, FEW, method="lower") <= LEAST_SLOWER:
             continue
         sd, freedom = _spread(others, error)
         t = (usual[place] - float(np.median(others))) / (sd * sqrt(1 + pi / 2 / (count - 1)))

@@ -8,7 +8,7 @@ from statistics import median_low
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import FEW, HARDLY, LEAST_VISITS, MOSTLY
 from tollmeter.judgement.convergence import budget_text
 from tollmeter.model import REAL_CLOCKS, STOPPED, Row, RunInfo, RunVerdict, Study, Surroundings
 from tollmeter.numbers.meanings import HERE
@@ -16,23 +16,14 @@ from tollmeter.numbers.row_of import is_counted
 
 KERNEL = "kernel."
 """Prefix of the names of probes that measure work of the kernel."""
-MOST_DISCARDED = 0.1
-LEAST_SETTLED = 0.5
-MOST_CONTENDED = 0.5
 MOST_QUIET_CONTENDED = 0.2
 """Share of the time for which a quiet run's core may be contended without a note beside the verdict."""
 MOST_OTHERS = 0.2
 """Highest share of CPU time of other programs on a quiet machine: kernel threads and accounting ticks take up to a
 tenth of an idle machine."""
-MOST_STOLEN = 0.01
-"""Share of the measured time that the hypervisor gives to other guests of a quiet machine."""
-MOST_UNSEEN = 0.1
 STATUS = "/proc/self/status"
 """The source that reports seccomp filters and a tracer."""
 MOST_UNREACHED = 0.25
-LEAST_JUDGED = 0.5
-"""Share of a study's judged figures from which the study has its answer, even if rows lack visits. In a run that is too
-short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
@@ -52,12 +43,12 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
     beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
     # Too few points converged on a core that was contended for most of the time.
-    is_unsettled = run.converged < LEAST_SETTLED * run.points and (run.contended_share or 0.0) > MOST_CONTENDED
-    if discarded_share(timed) > MOST_DISCARDED or run.stolen_share > MOST_STOLEN or is_unsettled or beside_others:
+    is_unsettled = run.converged < MOSTLY * run.points and (run.contended_share or 0.0) > MOSTLY
+    if discarded_share(timed) > FEW or run.stolen_share > HARDLY or is_unsettled or beside_others:
         return "busy"
     # Something that changes these numbers could not be looked for.
     is_blind = (has_own_time and others is None) or (run.surroundings and unread(run.surroundings, rows))
-    return "unknown" if run.contradictions or run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
+    return "unknown" if run.contradictions or run.unseen_share > FEW or is_blind else "quiet"
 
 
 def is_held_back(seen: Surroundings) -> bool:
@@ -122,11 +113,11 @@ def unanswered(
     judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
     certain = sum(claim.low != claim.high for claim in figures)
     is_shown = not figures and 2 * shown[0] > shown[1]
-    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED and not counted and not is_shown:
+    if run.verdict == "too short" and certain <= len(figures) * MOSTLY and not counted and not is_shown:
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
-    if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:
+    if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * MOSTLY:
         return f"{unreached} of {len(possible)} rows were not reached"
     if figures and not judged and not counted:
         return f"none of the study's {len(figures)} figures could be compared with a measured number"

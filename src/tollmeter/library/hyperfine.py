@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from tollmeter.experiment.limits import SAME_WITHIN
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
-from tollmeter.judgement.compare import SAME_WITHIN, is_within, ratio_of_estimates
+from tollmeter.judgement.compare import is_within, ratio_of_estimates
 from tollmeter.library.typed_commands import Command
 from tollmeter.model import EXIT_STATUS, Failure, Outcome, Record, json_document
 from tollmeter.protocol import clean

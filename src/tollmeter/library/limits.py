@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 
-from tollmeter.judgement.compare import SAME_WITHIN
+from tollmeter.experiment.limits import SAME_WITHIN
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.options import share
 from tollmeter.model import Failure, Machine, Metric, Outcome, Point, Probe, Results, Row

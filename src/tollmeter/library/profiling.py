@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable
-from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, contended_parts, is_of, likeliest, within
+from tollmeter.experiment.core import Look, common_state, contended_parts, is_of, likeliest, within
+from tollmeter.experiment.limits import LEAST_VALUES
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.prepare import machine_of
@@ -184,7 +185,7 @@ class InterleavedProfiles:
         if common_state(parts) != "unknown":
             return []
         best, _ = likeliest(parts)
-        return [point for point in points if sum(is_of(part, best) for part in point.parts) < LEAST_SLICES]
+        return [point for point in points if sum(is_of(part, best) for part in point.parts) < LEAST_VALUES]
 
     def profiles(self) -> list[Profile]:
         """Returns the profiles of all slices so far; a point without a slice has a reason."""

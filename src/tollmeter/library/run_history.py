@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.judgement.row_series import SeriesPoint, Source
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run

@@ -23,8 +23,8 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog
 from tollmeter.conduct import Stopping, Watch, hold_machine_lock
 from tollmeter.conduct.machine_lock import no_collections
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement import opposed
 from tollmeter.library import command_metrics, places
 from tollmeter.library.derive import open_run

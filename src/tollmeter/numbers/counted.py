@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from tollmeter.experiment.batches import BATCHES
+from tollmeter.experiment.limits import ALIKE, HARDLY, LEAST_VALUES, MOSTLY
 from tollmeter.model import Counted, Outcome, Probe, Work
 from tollmeter.numbers.meanings import BANDWIDTHS
 from tollmeter.numbers.units import short
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
-_TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """Most bytes that one instruction moves: a load and a store of 64 bytes, or a pair of loads."""
-_MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
-_LEAST_USED, _MOST_ENTERED = 0.9, 1.1
+_LEAST_ORDERED_BYTES = 16384
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
 """Instructions of a turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
 sparc have a third, in the delay slot of the branch."""
@@ -26,15 +25,12 @@ _MOST_AROUND_ENTRY = 32
 """Most instructions around an entry: they load the number and the arguments into registers, and a vDSO adds some."""
 _CALL_AND_RETURN = 2
 _OFF_STEPS = 0.15
-_MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.6, 4
+_MOST_OF_SHORT, _AGREEING = 1.7, 0.6
 """Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
 half of the work. The share of trials that must show it, since a host that takes the CPU hides it in some. And the
 fewest trials for refusing a number."""
 _MOST_BESIDE = 30
 """Highest ratio of an iteration's cost in the samples to that in counted batches: data may leave the cache."""
-_ONE_IN_TWO = 0.5
-"""Calls or instructions of an iteration below which they only renew what the body uses up: page_fault maps again after
-128 iterations."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
@@ -62,7 +58,7 @@ def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
     """Yields a contradiction if a probe that waits for processes does not declare that it measures the system."""
     calls = _each(counts.calls, counts) or 0.0
-    if calls >= _ONE_IN_TWO and not (probe.calls or probe.enters or probe.switches):
+    if calls >= MOSTLY and not (probe.calls or probe.enters or probe.switches):
         noun = "system call" if calls == 1 else "system calls"
         yield f"one iteration makes {calls:g} {noun}, which the probe does not declare (.calls)"
     if counts.left_open:
@@ -103,7 +99,7 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
     if calls is None and counts.most_calls > BATCHES * counts.iterations * operations * declared:
         calls = counts.most_calls / (BATCHES * counts.iterations)
-    if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
+    if not declared or calls is None or abs(calls / operations - declared) <= HARDLY * declared:
         return None
     stated = f"the probe declares {probe.calls} (.calls)" if probe.calls else "an entry is one (.calls)"
     return f"one operation makes {calls / operations:g} system calls, and {stated}"
@@ -113,7 +109,7 @@ def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction in the calls of long batches. A probe that declares calls makes no others. Otherwise a
     call in one of many iterations may be the device's or library's own."""
     if probe.calls or (_each(counts.calls, counts) or 0.0) >= 1:
-        off = 0.0 if probe.calls else _TOLERANCE
+        off = 0.0 if probe.calls else HARDLY
         if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
             return why
     return _of_long(counts.instructions, counts.long_instructions, counts, _OFF_STEPS, "instructions")
@@ -154,7 +150,7 @@ def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         return None
     least = [(length, *sorted(times)[:1]) for length, *times in filter(None, counts.ladder)]
     for ratios, of_least in zip(_short_over_long(counts.ladder), _short_over_long(least), strict=True):
-        is_shown = len(ratios) >= _LEAST_TRIALS and _share_above(ratios) >= _AGREEING
+        is_shown = len(ratios) >= LEAST_VALUES and _share_above(ratios) >= _AGREEING
         if is_shown and _share_above(of_least):
             return f"an iteration of a short batch takes {of_least[0]:.1f} times as long as one of a long batch"
     return None
@@ -196,7 +192,7 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
         return None
     iterations, once, twice = counts.entered
     each = (twice - once) / iterations
-    if _LEAST_USED * size <= each <= _MOST_ENTERED * size:
+    if (1 - ALIKE) * size <= each <= (1 + ALIKE) * size:
         return None
     return f"one iteration goes through {each:.0f} bytes of its buffers, and its size is {size}"
 
@@ -210,9 +206,9 @@ def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     is_kernels = _each(counts.calls, counts) or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}
     if steps is None or is_kernels:
         return None
-    if not work.bytes and not work.flops and operations > steps * (1 + _TOLERANCE):
+    if not work.bytes and not work.flops and operations > steps * (1 + HARDLY):
         return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"
-    if work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
+    if work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + HARDLY):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {work.bytes:g} bytes"
 
@@ -221,7 +217,7 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction in the control, which is the body without the boundary, or a boundary whose calls the
     probe declares."""
     calls = _each(counts.control_calls, counts)
-    if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > _TOLERANCE:
+    if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > HARDLY:
         return (
             f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls} (.control_calls)"
         )
@@ -236,9 +232,9 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
             continue
         if of_body is None or of_control is None or of_body < 0:
             continue
-        if of_control - of_body >= max(_TOLERANCE * of_body, _ONE_IN_TWO):
+        if of_control - of_body >= max(HARDLY * of_body, MOSTLY):
             return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
-    is_body = probe.calls and not probe.control_calls and (calls or 0.0) > _TOLERANCE * probe.calls
+    is_body = probe.calls and not probe.control_calls and (calls or 0.0) > HARDLY * probe.calls
     if not is_body:
         return None
     return (
@@ -259,9 +255,9 @@ def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
     had = counts.chase_bytes if WALK in means else counts.buffer_bytes
-    if had < _LEAST_USED * size:
+    if had < (1 - ALIKE) * size:
         return f"it works on {had} bytes, and its size is {size}"
-    if WALK not in means and outcome.work.bytes > size * (1 + _TOLERANCE):
+    if WALK not in means and outcome.work.bytes > size * (1 + HARDLY):
         return f"one iteration goes through {size} bytes, and the probe declares {outcome.work.bytes:g}"
     return None
 
@@ -271,7 +267,7 @@ def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     cell would hit, and a line without a cell is not part of the size."""
     if counts.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
         return None
-    if counts.chase_in_order > _MOST_IN_ORDER:
+    if counts.chase_in_order > MOSTLY:
         return "its walk goes through the buffer in the order of its addresses, which is prefetched"
     if counts.chase_stride != counts.line_bytes:
         return f"its walk has a cell every {counts.chase_stride} bytes, and a line has {counts.line_bytes}"

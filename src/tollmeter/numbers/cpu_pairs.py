@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, SAME_WITHIN
 from tollmeter.experiment.precision import PAIR_VISITS, Estimate, estimate_of_few
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 from tollmeter.model import Metric, Outcome, Point, Probe
@@ -25,10 +26,6 @@ from tollmeter.numbers.series import series_of
 
 Cpus = tuple[int, ...]
 
-PRECISION = 0.05
-"""Required half-width of a pair's interval, as a share of its value."""
-MOST_VISITS = 6
-"""Highest number of visits of a pair whose interval is wide."""
 _NEIGHBOURS = 10
 """Visits before and after a visit that show the machine's state at that moment: 25 ms. In a guest whose cost drifts by
 8 % in 20 s, two visits of a pair then differ by 3 % instead of 10 % (decision 38)."""
@@ -50,7 +47,7 @@ class PairNumber(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        return self.visits < PAIR_VISITS or self.estimate.share_half_width() > PRECISION
+        return self.visits < PAIR_VISITS or self.estimate.share_half_width() > SAME_WITHIN
 
 
 def pair_numbers(
@@ -99,4 +96,4 @@ def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: K
     numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
     asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)
     numbered = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)
-    return [cpus for cpus, number in numbered if number and number.is_wide and number.visits < MOST_VISITS]
+    return [cpus for cpus, number in numbered if number and number.is_wide and number.visits < LEAST_FOR_SCATTER]

@@ -10,14 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
+from tollmeter.experiment.limits import UNDISTURBED
 from tollmeter.experiment.precision import quantiles_of
 from tollmeter.model import Outcome
 from tollmeter.model.samples import Samples
 
 MEANS = "step-of-cpu"
-_QUARTER = 0.25
-"""Quantile of the samples that represents a CPU: interference only makes a step longer, and companions have no evidence
-of their own."""
 
 
 class EachCpu(NamedTuple):
@@ -51,4 +49,4 @@ def _of_visit(outcome: Outcome) -> Array | None:
         return None
     costs = np.column_stack([own, lanes[:, :, 1] / lanes[:, :, 0]]) / (outcome.work.operations or 1.0)
     counts = np.full(costs.shape[1], len(own))
-    return np.log(quantiles_of(costs.T.ravel(), counts, _QUARTER))[np.argsort(outcome.workers)]
+    return np.log(quantiles_of(costs.T.ravel(), counts, UNDISTURBED))[np.argsort(outcome.workers)]

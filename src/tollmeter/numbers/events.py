@@ -10,6 +10,7 @@ from statistics import median
 
 import msgspec
 
+from tollmeter.experiment.limits import FEW
 from tollmeter.model import Counted, EventRate, EventSource, Metric, Outcome, Row
 
 INSTRUCTIONS = "instructions"
@@ -73,16 +74,12 @@ def without_silent(rows: Sequence[Row]) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-_FEW, _MOST = 0.1, 0.9
-"""Misses of a load of a random walk on both sides of a boundary. Between them some sets of the cache overflow."""
-
-
 def missing_between(rows: Iterable[Row], event: str) -> tuple[int, int] | None:
     """The largest size up to which loads hardly miss, and the smallest one from which nearly all do, of walks by size;
     None if the event was not counted on both sides."""
     sizes = {int(row.parameters["size"]): row.counters[event].value for row in rows if event in row.counters}
-    few = [size for size, misses in sizes.items() if misses <= _FEW]
-    most = [size for size, misses in sizes.items() if misses >= _MOST]
+    few = [size for size, misses in sizes.items() if misses <= FEW]
+    most = [size for size, misses in sizes.items() if misses >= 1 - FEW]
     return (max(few), min(most)) if few and most and max(few) < min(most) else None
 
 

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
+from tollmeter.experiment.limits import HARDLY, LEAST_VISITS
 from tollmeter.experiment.precision import (
     LEAST_LAYOUTS,
-    LEAST_VISITS,
     Estimate,
     Scatter,
     estimate,
@@ -286,7 +286,6 @@ def _in_unit(values: Array, metric: Metric) -> Array:
 # Rows of values that a probe measured itself: one value a visit, independent of the clock and of the core's state.
 
 _OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
-_REPEATS_WITHIN = 0.01
 _STEP = {"B": 2.0 * USUAL_PAGE_BYTES, "fault": 1.0}
 _OF_THE_EMULATOR = (
     "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
@@ -313,7 +312,7 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     )
     if len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS:
         # In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts.
-        half = _REPEATS_WITHIN * values[0] if values[0] else 0.0
+        half = HARDLY * values[0] if values[0] else 0.0
         estimate, differ = _between(values[0], values[0] - half, values[0] + half), 0.0
     else:
         differ = 0.0  # a count that was the same in earlier runs does not differ

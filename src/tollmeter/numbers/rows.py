@@ -21,7 +21,8 @@ import numpy as np
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core import ClockEvidence, follows_clock, own_ratio
 from tollmeter.experiment.evidence import missing_evidence, sleeping
-from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
+from tollmeter.experiment.limits import HARDLY, LEAST_VISITS
+from tollmeter.experiment.precision import common_scatter
 from tollmeter.experiment.taken import MANY_VISITS, chunks
 from tollmeter.model import (
     PRECISION,
@@ -52,9 +53,8 @@ GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
-_MOST_SERVED = 0.01
 _SERVED = (
-    f"more than {100 * _MOST_SERVED:.0f} % of its time may be the loader's, which serves system calls of {{}}: "
+    f"more than {100 * HARDLY:.0f} % of its time may be the loader's, which serves system calls of {{}}: "
     "its own time needs a kernel that knows this ABI"
 )
 _NOT_COUNTED = (
@@ -254,7 +254,7 @@ def _row(visited: PointReadings, metric: Metric, known: Known, served: float | N
     kernel's place; None without a loader."""
     is_gauge, first = metric.source == "gauge", visited.readings[0].outcome
     if served is not None and (not is_gauge or metric.unit == "ns"):
-        if served > _MOST_SERVED:
+        if served > HARDLY:
             return bare(first, visited.probe, metric, "unsupported", _SERVED.format(first.point.abi))
         if is_gauge and metric.means != CPU_TIME:
             return bare(first, visited.probe, metric, "unsupported", _NOT_COUNTED.format(first.point.abi))

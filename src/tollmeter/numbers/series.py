@@ -11,17 +11,12 @@ import numpy as np
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core import clock_evidence
-from tollmeter.experiment.precision import LEAST_VISITS, middles_of, quantiles_of
+from tollmeter.experiment.limits import LEAST_VALUES, LEAST_VISITS, UNDISTURBED
+from tollmeter.experiment.precision import middles_of, quantiles_of
 from tollmeter.experiment.taken import Counts, Mask
 from tollmeter.model import REAL_CLOCKS, Metric, StateName
 from tollmeter.numbers.readings import Overheads, Reading, costs_of, together
 
-LEAST_VALUES = 4
-"""Fewest values of a visit in one state of the core: a short moment between two busy periods of the sibling is the
-least certain to be uncontended."""
-UNDISTURBED = 0.25
-"""Quantile of a visit's uncontended batches that represents the visit: the lower quartile. Interference only makes a
-batch longer; lower quantiles agree better between runs, and scatter more between visits (decision 52)."""
 _ONE_SIDED = ("body", "control")
 """Sources whose batches interference only makes longer. The error of a difference has both signs, and so has that of
 values from companions."""

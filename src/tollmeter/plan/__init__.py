@@ -14,6 +14,7 @@ from math import ceil
 import msgspec
 
 from tollmeter.catalog import Catalog, check_known, unknown
+from tollmeter.experiment.limits import FEW
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import PAIR_VISITS
 from tollmeter.model import (
@@ -54,7 +55,7 @@ __all__ = [
     "groups", "is_of_level", "is_shown", "make", "measured_caches", "visit_order",
 ]  # fmt: skip
 
-_MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
+_MOST_BESIDE_OTHERS = 0.25
 """Highest shares of the budget for all pairs of a matrix of CPUs: in a run of the matrix alone, and of other points
 too."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
@@ -144,7 +145,7 @@ class Plan(Record, frozen=True):
         several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
         if point not in several:
             return 0
-        share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
+        share = 1 - FEW if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
         each_s = self.costs().visit_s(point, self.effort_of(point))
         part = min(1.0, share * self.budget_seconds / (each_s * PAIR_VISITS * sum(several.values())))
         return int(part * PAIR_VISITS * several[point])

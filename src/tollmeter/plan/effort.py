@@ -15,12 +15,11 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.experiment.batches import BATCHES
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_VISITS
 from tollmeter.experiment.pairs import LAYOUT_SERVES
-from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_SHARED
 from tollmeter.model import Point, Probe, Record, Visit
 
-VISITS_WANTED = 6
-"""Visits for which an effort is chosen: three give an interval, and six a useful one."""
 _LEAST_SERVED = 2
 _LAYOUT_VARIANCES = (1 - LEAST_SHARED) / LEAST_SHARED
 """Ratio of the variance of visits of one layout to that of layouts (experiment/precision.py)."""
@@ -53,7 +52,7 @@ def planned_visits(point: Point) -> int:
     emulated kernel's clock, which has little."""
     if counts_instructions(point) or point.target.startswith("bare:"):
         return 1
-    return LEAST_VISITS if is_whole_system(point) else VISITS_WANTED
+    return LEAST_VISITS if is_whole_system(point) else LEAST_FOR_SCATTER
 
 
 def counts_instructions(point: Point) -> bool:

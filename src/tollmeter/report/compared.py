@@ -12,11 +12,10 @@ from statistics import fmean, median
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS, SAME_WITHIN
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,
     SAME_INSTRUCTIONS,
-    SAME_WITHIN,
     TOO_WIDE,
     Change,
     Comparison,

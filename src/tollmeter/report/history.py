@@ -8,7 +8,8 @@ from math import log
 from statistics import fmean, median
 from typing import Any
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles_of_point, host_key
 from tollmeter.model import Row, assignments

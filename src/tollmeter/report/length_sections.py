@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
+from tollmeter.experiment.limits import CLEARLY
 from tollmeter.inference.answers import middle, number
-from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
+from tollmeter.inference.rate_falls import AXIS, RATE, times_as_fast
 from tollmeter.model import Fall, Lengths, Modelled, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.blocks import Block, Cell, Column, Figure, Line, Table
@@ -248,7 +249,7 @@ def _fall(fall: Fall) -> str:
         why = f"{held}: {' or '.join(fall.levels)}"
     elif not fall.least_ns:
         why = ", for an unknown cause: the hardware's instruction was not timed over the same vectors"
-    elif fall.lost_ns > ALLOWANCE * fall.least_ns:
+    elif fall.lost_ns > (1 + CLEARLY) * fall.least_ns:
         why = f", by more than memory or wrong guesses of branches cost: {_times([fall.lost_ns])} an operation"
     else:
         why = ", near the end of no cache that is known"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Index, Level, Row, State, Toll
 from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps, in_percent

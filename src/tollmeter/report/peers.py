@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import Index, Results, Toll
 from tollmeter.report.blocks import Column, Figure, Line, Table
 from tollmeter.report.numbers import DASH, count, of_level, of_toll, quantity, reading_of_level

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 
+from tollmeter.experiment.limits import ALIKE, MOSTLY
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, count, plain, quantity, two_digits
 from tollmeter.report.programs import answer_blocks, program_blocks
-from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, attempted_listing
+from tollmeter.studies.attempts import VALID, Attempt, Place, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
-from tollmeter.studies.matching_rows import OWN_EXITS, why_none
+from tollmeter.studies.matching_rows import why_none
 from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
 
 MANY = 3
@@ -192,12 +193,12 @@ def lesson(place: Place) -> str:
     if "differs" in states:
         flagged = states.count("differs")
         return (
-            f"{usual}, and more than {in_percent(SUSPECT)} off around {flagged} of {len(states)}, each time: those "
+            f"{usual}, and more than {in_percent(ALIKE)} off around {flagged} of {len(states)}, each time: those "
             "ran in another state of the machine, are marked ! and excluded from every median."
         )
     if "suspect" in states:
         return (
-            f"{usual}, {in_percent(VALID)} to {in_percent(SUSPECT)} off around {states.count('suspect')} of "
+            f"{usual}, {in_percent(VALID)} to {in_percent(ALIKE)} off around {states.count('suspect')} of "
             f"{len(states)}: marked ?, valid if other attempts agree."
         )
     return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
@@ -205,7 +206,7 @@ def lesson(place: Place) -> str:
 
 def _left(place: Place) -> str:
     """Returns that a guest's entries are its host's, if they are."""
-    left = [test for test in place.tests if (test.exits or 0.0) > OWN_EXITS]
+    left = [test for test in place.tests if (test.exits or 0.0) > MOSTLY]
     if not left:
         return ""
     least, most = (pick(test.exits or 0.0 for test in left) for pick in (min, max))

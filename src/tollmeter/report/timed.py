@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf, log, log1p
 from statistics import fmean
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, pair_name
 from tollmeter.judgement.verdict import MOST_OTHERS

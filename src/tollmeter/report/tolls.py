@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
 from tollmeter.report.blocks import Column, Line, Table

@@ -15,10 +15,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core import WHOLE_FROM, highest_mode
+from tollmeter.experiment.limits import ALIKE
 from tollmeter.model import Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
 from tollmeter.studies.matching_rows import exits_of, picked
 
-VALID, SUSPECT = 0.03, 0.10
+VALID = 0.03
 ATTEMPTS, MOST_AGAIN = 5, 3
 
 State = Literal["valid", "suspect", "differs", "unseen"]
@@ -160,7 +161,7 @@ def state_of(control_hz: float, usual_hz: float) -> State:
     if not control_hz or not usual_hz:
         return "unseen"
     off = abs(control_hz / usual_hz - 1)
-    return "valid" if off <= VALID else "suspect" if off <= SUSPECT else "differs"
+    return "valid" if off <= VALID else "suspect" if off <= ALIKE else "differs"
 
 
 def control_around(sample: Sample) -> float:

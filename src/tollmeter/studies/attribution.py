@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from tollmeter.experiment.limits import ALIKE, HARDLY
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import bounded
@@ -35,8 +36,6 @@ _DRAWS = 20
 _LEVEL_LOSES = 0.05
 LARGEST = 3
 """Number of a study's differences that are attributed."""
-_OFF, _APART = 0.01, 0.1
-"""Relative error of a time, and relative difference of an instruction's time between sizes."""
 UNCOUNTED = (
     "its instructions were not counted under both ABIs; an emulator counts them in a run with "
     "--target local,qemu-user, and of x32 --target local,guest"
@@ -353,11 +352,11 @@ def _fit(seen: Sizes, waits: Callable[[Need], Waits], fault_ns: float) -> dict[P
     of_size = np.array(
         [[need.instructions or 0.0 if size == place else 0.0 for size in range(sizes)] for place, need in timed]
     )
-    terms = np.column_stack([instructions, [waits(need) for _, need in timed], of_size]) / time_ns[:, None] / _OFF
-    alike = np.hstack([np.zeros((sizes, 3)), np.eye(sizes) / (_APART * float(np.median(computed_ns / instructions)))])
+    terms = np.column_stack([instructions, [waits(need) for _, need in timed], of_size]) / time_ns[:, None] / HARDLY
+    alike = np.hstack([np.zeros((sizes, 3)), np.eye(sizes) / (ALIKE * float(np.median(computed_ns / instructions)))])
     solution = bounded(
         np.vstack([terms, alike]),
-        np.append(computed_ns / time_ns / _OFF, np.zeros(sizes)),
+        np.append(computed_ns / time_ns / HARDLY, np.zeros(sizes)),
         [0.0, 0.0, 0.0, *[-np.inf] * sizes],
         [np.inf, 1.0, 1.0, *[np.inf] * sizes],
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.experiment.limits import MOSTLY
 from tollmeter.judgement.compare import in_one_core_state, ratio_of
 from tollmeter.judgement.opposed import pair_name
 from tollmeter.judgement.verdict import has_interval
@@ -92,8 +93,6 @@ def with_mend(reason: str, results: Results) -> str:
 
 # ---- guest exits ----------------------------------------------------------------------------------------------------
 
-OWN_EXITS = 0.5
-"""Guest exits of a turn, up to which a guest's entries are those of the hardware."""
 HOSTED = "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
@@ -107,7 +106,7 @@ def exits_of(results: Results, row: Row) -> float | None:
 
 
 def is_hosted(results: Results, row: Row) -> bool:
-    return (exits_of(results, row) or 0.0) > OWN_EXITS
+    return (exits_of(results, row) or 0.0) > MOSTLY
 
 
 # ---- redrawn lines --------------------------------------------------------------------------------------------------

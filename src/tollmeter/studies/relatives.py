@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import Program, Relative, Results, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.units import in_percent

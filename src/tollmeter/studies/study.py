@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.limits import CLEARLY, LEAST_VISITS
 from tollmeter.model import (
     PRECISION,
     REAL_CLOCKS,
@@ -41,8 +41,6 @@ TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, 
 change; same: either way."""
 MORE = 1 + PRECISION
 """Smallest ratio that counts as more than 1: within it two numbers are the same elsewhere (judgement/compare.py)."""
-_LEAST_SHARE = 0.25
-"""Smallest share of the published difference from 1 that is the same effect: 1.03 is no doubling."""
 _SCALED = ("about", "change")
 """Relations that state the size of an effect, so that a smaller or larger effect can be judged."""
 
@@ -108,9 +106,9 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Cl
     if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
         # An effect is the difference from 1: of "doubles", 1.3 is 0.3 of it.
         least, here_share, most = sorted((number - 1) / (value - 1) for number in (low, here, high))
-        if least >= _LEAST_SHARE:
+        if least >= CLEARLY:
             return msgspec.structs.replace(fails, verdict="same direction", times=here_share)
-        if most > _LEAST_SHARE:
+        if most > CLEARLY:
             return wide
     return fails
 
