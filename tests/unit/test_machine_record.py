@@ -101,6 +101,8 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     "a huge page of a larger page's table": (arranged(huge_page_bytes=8 << 20), "of several pages"),
     "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "of several pages"),
     "more huge pages than memory": (arranged(hugetlb=(HugePages(bytes=1 << 30, pages=10**6),)), "fit into memory"),
+    "a line of two pages": (cached(0, line_bytes=8192), "no larger than a page"),
+    "a page larger than memory": (replace(MACHINE, memory_bytes=2048, topology=None), "no larger than memory"),
     "a core far slower than it is": (arranged(kinds=(CoreKind(cpus="0-3", max_khz=650_000),)), "core is at most"),
 }  # fmt: skip
 

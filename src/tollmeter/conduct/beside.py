@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from math import sqrt
 from typing import Generic, TypeVar
 
-from tollmeter.experiment.limits import FEW
+from tollmeter.experiment.limits import FEW, PROVEN
 from tollmeter.model import Outcome, Samples
 
 T = TypeVar("T")
 
-_LEAST_VISITS, _SURE = 20, 3.0
+_LEAST_VISITS = 20
 """Thresholds from which reviews wait for the visits: the number of visits of each kind, from which their shares are
 nearly normal, and the number of standard errors of the increase of the share of contended visits beside a review, which
 chance does not reach. If only a few more are contended, the disturbance costs less than waiting."""
@@ -79,7 +79,7 @@ class ReviewThread(Generic[T]):
         alone, beside = (some / of for some, of in zip(self._contended, self._visits, strict=True))
         usual = sum(self._contended) / sum(self._visits)
         error = sqrt(usual * (1 - usual) * sum(1 / of for of in self._visits))
-        return beside - alone > max(FEW, _SURE * error)
+        return beside - alone > max(FEW, PROVEN * error)
 
     def close(self) -> None:
         """Waits for the thread."""

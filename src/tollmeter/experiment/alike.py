@@ -13,16 +13,12 @@ import numpy as np
 from tollmeter.experiment.batches import BATCHES
 from tollmeter.experiment.described import Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
-from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, LEAST_VISITS
+from tollmeter.experiment.limits import FEW, INEXPLICABLE, LEAST_SAMPLES, LEAST_VISITS
 from tollmeter.experiment.taken import Counts, Taken
 from tollmeter.experiment.timed_visits import Numbers, TimedVisits
 from tollmeter.experiment.visit_table import VisitTable, grouped, has_hardware_time, is_of_this_machine
 from tollmeter.model import Counted, Outcome, Samples
 
-MOST_LIKE = 30.0
-"""Highest ratio of a visit's clock resolution, or cost of a reading, to the median of the run, and of the median to it.
-Each is the least of several readings: a core that wakes at 400 MHz instead of 4.7 GHz takes 11 times as long, another
-ABI may have no vDSO, and 30 readings in a row may fall into one clock step of 41 ns."""
 LEAST_TURN_CYCLES = 0.25
 """Fewest core cycles of one turn of a counting loop: a core completes one addition of a chain per cycle, and some cores
 eliminate an addition of 1."""
@@ -105,11 +101,11 @@ def _clocks(recorded: Recorded) -> Places:
     table, abis = recorded.table, dict[str, int]()
     of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)[table.points]
     resolution, probes = table.resolution_ns, table.probes[table.points]
-    costs = np.maximum(table.cost_ns, resolution / MOST_LIKE)
+    costs = np.maximum(table.cost_ns, resolution / INEXPLICABLE)
     for places in grouped(np.flatnonzero(table.is_here & (resolution > 0)), of_points):
         for values in (resolution[places], costs[places]):
             usual = np.median(values)
-            odd = (values > MOST_LIKE * usual) | (values * MOST_LIKE < usual)
+            odd = (values > INEXPLICABLE * usual) | (values * INEXPLICABLE < usual)
             if 0 < np.count_nonzero(odd) <= FEW * len(places):
                 odd &= np.isin(probes[places], probes[places[~odd]])
                 yield from ((place, "a clock has about the same resolution and cost in all visits")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.limits import LEAST_SAMPLES, LEAST_VALUES
+from tollmeter.experiment.limits import CLEARLY, LEAST_SAMPLES, LEAST_VALUES, NEGLIGIBLE, PROVEN, SOME
 from tollmeter.experiment.precision import middle_of
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 
@@ -25,8 +25,6 @@ BATCHES = 3
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
 """Time in ns that a call, a clock reading and the start of a loop may take beyond the clock's own cost: of a single
 worker, and of one that synchronises with companions at a gate."""
-_PROVEN = 4.0
-_PARTED = 0.005
 _OF_MEDIAN = sqrt(pi / 2) / NORMAL_QUARTILE
 """Factor from the median absolute deviation to the standard error of a median times sqrt(n), for a normal
 distribution."""
@@ -52,13 +50,13 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
         return Paid(expected_ns if longer else None)
     paid = 2 * times[:, 0] - times[:, 1]
     once, error = with_error(paid)
-    if abs(once - expected_ns) <= _PROVEN * error:
+    if abs(once - expected_ns) <= PROVEN * error:
         trust = tolerance_ns**2 / (tolerance_ns**2 + error**2)
         once = expected_ns + trust * (once - expected_ns)
     difference, noise = with_error(differences(times, iterations)[:, 0])
     each = middle_of(values(times, iterations, Paid(once)))
     parted = abs(each - difference)
-    if parted > _PROVEN * noise and parted > _PARTED * abs(difference):
+    if parted > PROVEN * noise and parted > NEGLIGIBLE * abs(difference):
         share = 100 * (each / difference - 1) if difference else 0.0
         return Paid(None, f"the cost by batches is {share:+.1f} % off that by differences, which is used")
     return Paid(once)
@@ -95,9 +93,7 @@ def with_error(sample: Array) -> tuple[float, float]:
 _EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
 """Highest deviation of the exponent of n from 1 that counts as linear. The second applies if processes wait for each
 other: a CPU that waits longer enters a deeper sleep state."""
-_SHORT = 0.75
 _SURE = 2.0
-_AGREEING = 0.8
 
 
 def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, *, waits: bool) -> str | None:
@@ -114,7 +110,7 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
     off, free = (_WAITING_OFF, 1 / (2 * middle_of(iterations))) if waits else (_EXPONENT_OFF, 0.0)
     bound = free - share_of(1 + off) if share < 0 else share_of(1 - off)
     is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
-    if is_small or abs(share) <= _PROVEN * error or not _visits_agree(shares, visits, share / 2):
+    if is_small or abs(share) <= PROVEN * error or not _visits_agree(shares, visits, share / 2):
         return None
     if share > 0 and not _grows(shares, iterations, visits):
         return None
@@ -134,7 +130,7 @@ def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool
     """Returns whether the visits agree on a share: it is at least half as large in four visits of five. Samples of one
     visit are disturbed together."""
     ratios = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
-    return sum(ratio >= 1 for ratio in ratios) >= ceil(_AGREEING * len(ratios))
+    return sum(ratio >= 1 for ratio in ratios) >= ceil((1 - SOME) * len(ratios))
 
 
 def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
@@ -144,7 +140,7 @@ def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
     the least possible, and visits of fewer than eight samples agree by chance."""
     longest = np.array([iterations[visits == visit].max() for visit in visits])
     many = np.array([(visits == visit).sum() for visit in visits])
-    is_short = (iterations < _SHORT * longest) & (many >= LEAST_SAMPLES)
+    is_short = (iterations < (1 - CLEARLY) * longest) & (many >= LEAST_SAMPLES)
     is_compared = np.isin(visits, visits[is_short])
     short, long = shares[is_short], shares[is_compared & ~is_short]
     if min(len(short), len(long)) < LEAST_VALUES:

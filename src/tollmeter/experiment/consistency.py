@@ -19,14 +19,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.alike import MOST_LIKE, OF_ALIKE, evidence_of, unlike
+from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
 from tollmeter.experiment.described import HAS_CONTROL, OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import (
+    ALIKE,
+    CLEARLY,
+    FAR_APART,
+    INEXPLICABLE,
+    LEAST_SAMPLES,
+    LEAST_VALUES,
+    LEAST_VISITS,
+    MORE_THAN_TWICE,
+)
 from tollmeter.experiment.machine_record import MOST_OVER_NAMED, X86
 from tollmeter.experiment.run_record import (
     FASTEST_CORE_HZ,
     LEAST_CALL_CYCLES,
+    LEAST_EVENT_CYCLES,
     LEAST_WIDTH,
     MARGIN,
     MOST_PER_CYCLE,
@@ -73,14 +83,6 @@ TIMER_STEPS_NS = {"acpi_pm": 279.0, "jiffies": 999_000.0}
 """Steps of timers of a fixed rate: 3.579545 MHz, and at most 1,000 ticks a second."""
 ROUNDED_NS = 2
 """Two times of the same number of clock steps differ by at most this much, by rounding."""
-MOST_APART_USUALLY = 1.2
-"""Highest ratio of the rates of two loops of one kind, in the median of a run. Also the highest ratio of a full
-sample's extra time to the extra time of its batches: 1.04 is expected, since untimed iterations run before them."""
-MOST_APART_ONCE = 4.0
-"""Highest ratio of the rates of two loops of one kind in one visit: the highest of 15,000 visits beside other workloads
-was 1.7."""
-LEAST_EVENT_CYCLES = 100
-"""Fewest core cycles of a page fault or a context switch."""
 LEAST_LOOP_NS = 5_000
 """Shortest time of a loop of 10 us, of which two or three run between two samples. A process that sized its loops on a
 contended core runs them in half the time on an uncontended one."""
@@ -89,7 +91,7 @@ WARMED = 1 / 8
 LONGEST_READING_NS = 300.0
 """Slowest clock with which loops of 10 us beside samples show the core's rate: reading an HPET takes a large part of
 such a loop."""
-MOST_FASTER = 64
+MOST_FASTER = 2 * INEXPLICABLE
 """Highest ratio of a visit's speed to that of the next fastest visit of its point: a cache line that no other CPU takes
 is accessed 30 times as fast."""
 LEAST_BROKEN, MOST_SOUND = 2, 3
@@ -97,9 +99,6 @@ LEAST_BROKEN, MOST_SOUND = 2, 3
 counts. The same numbers apply to the samples of a visit."""
 LEAST_ANEW = 4
 """Number of samples that a contended core disturbs before the visit waits for an uncontended one."""
-MOST_BESIDE_USUAL = 2.5
-"""Longest time between two samples outside of the batches, beyond a quarter of the batches' time: this multiple of the
-median over the run."""
 HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have equally many companions, and all or none have a control"
@@ -197,7 +196,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
     rates = table.rates[table.is_timed]
     if clock and clock.kind == "hardware" and len(rates) >= LEAST_SAMPLES:
         usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
-        if not usual <= MOST_LIKE * max(clock.cost_ns, clock.resolution_ns) <= MOST_LIKE**2 * usual:
+        if not usual <= INEXPLICABLE * max(clock.cost_ns, clock.resolution_ns) <= INEXPLICABLE**2 * usual:
             yield "a reading of the clock takes as long before the run as in it"
     if (
         rate
@@ -212,7 +211,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if clock.resolution_ns <= 0:
         return HAS_STEPS
-    if (clock.cost_ns + clock.resolution_ns / MOST_LIKE) * (rate or FASTEST_CORE_HZ) < LEAST_CALL_CYCLES * 1e9:
+    if (clock.cost_ns + clock.resolution_ns / INEXPLICABLE) * (rate or FASTEST_CORE_HZ) < LEAST_CALL_CYCLES * 1e9:
         return TAKES_CYCLES
     return None
 
@@ -242,15 +241,15 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
             yield why
     plain = numbers["is_plain"] > 0
     pace = numbers["pace"][plain & np.isfinite(numbers["pace"])]
-    if len(pace) >= LEAST_SAMPLES and not 1 / MOST_APART_USUALLY <= np.median(pace) <= MOST_APART_USUALLY:
+    if len(pace) >= LEAST_SAMPLES and not 1 / (1 + CLEARLY) <= np.median(pace) <= 1 + CLEARLY:
         yield "a full sample lasts longer than a half one by as much as its batches do"
     if _is_over_quota(recorded, timed):
         yield "a run uses no more CPU time than its quota"
 
 
 LOOPS = (
-    ("control_hz", "rate", LEAST_SAMPLES, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
-    ("between_hz", "width_hz", LEAST_SAMPLES, 1 / MOST_APART_USUALLY, MOST_APART_USUALLY, SAME_LOOP),
+    ("control_hz", "rate", LEAST_SAMPLES, 1 / (1 + CLEARLY), (1 + CLEARLY), SAME_LOOP),
+    ("between_hz", "width_hz", LEAST_SAMPLES, 1 / (1 + CLEARLY), (1 + CLEARLY), SAME_LOOP),
     ("width_hz", "rate", LEAST_SAMPLES, LEAST_WIDTH, MOST_PER_CYCLE,
      f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} independent additions per cycle"),
     ("named_hz", "rate", 1, 1 / MOST_OVER_NAMED, MOST_OVER_NAMED,
@@ -276,7 +275,7 @@ def _clocked(recorded: Recorded) -> Places:
     rates = np.where(table.rates > 0, table.rates, recorded.machine.core_clock_hz or 0.0)
     at_most = np.where(rates > 0, rates, FASTEST_CORE_HZ)
     has_steps = table.resolution_ns > 0
-    is_quick = (table.cost_ns + table.resolution_ns / MOST_LIKE) * at_most < LEAST_CALL_CYCLES * 1e9
+    is_quick = (table.cost_ns + table.resolution_ns / INEXPLICABLE) * at_most < LEAST_CALL_CYCLES * 1e9
     for odd, why in (
         (is_untimed, "samples are timed by a clock, and Linux's clock is a hardware clock"),
         ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
@@ -326,7 +325,7 @@ def _timed_visits(recorded: Recorded) -> TimedVisits:
     places = table.timed
     stated = dict(numbers_without_samples(table, recorded.probes, _least_cycles(recorded)))
     stated["step_ns"] = _steps_ns(recorded, places)
-    coarse = table.resolution_ns[places] > MOST_LIKE * np.maximum(stated["step_ns"], table.cost_ns[places])
+    coarse = table.resolution_ns[places] > INEXPLICABLE * np.maximum(stated["step_ns"], table.cost_ns[places])
     is_translated = _is_translated(recorded.machine)
     own = (rule for rule in OF_SAMPLES if rule is not _rates or not is_translated)
     rules: Sequence[SampleRule] = (partial(_placed, {*recorded.machine.allowed_cpus}), *own, chance.add)
@@ -355,7 +354,7 @@ def _alike(_: Recorded, timed: TimedVisits) -> Places:
     for group in grouped(np.flatnonzero(timed.numbers["is_alone"]), timed.points):
         least, other = np.argsort(each_ns[group], kind="stable")[:2] if len(group) > 2 else (0, 0)
         odd[group[least]] = each_ns[group[least]] * MOST_FASTER < each_ns[group[other]] and least != other
-    yield from timed.where(odd, f"a visit is at most {MOST_FASTER} times as fast as each other of its point")
+    yield from timed.where(odd, f"a visit is at most {MOST_FASTER:g} times as fast as each other of its point")
 
 
 def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
@@ -517,7 +516,7 @@ def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
     """Returns the step of each visit's clock, in ns: the smallest difference of two times, over visits whose reported
     resolution is of the same kind, coarse or fine. The reported resolution is at least the cost of a reading."""
     table, steps = recorded.table, np.full(len(places), inf)
-    coarse = (table.resolution_ns > MOST_LIKE * table.cost_ns)[places]
+    coarse = (table.resolution_ns > INEXPLICABLE * table.cost_ns)[places]
     for group in (coarse, ~coarse):
         some = places[group][:MANY_VISITS].tolist()
         taken = Taken([recorded.outcomes[place].samples for place in some])
@@ -531,7 +530,7 @@ def _stepped(some: TimedSamples) -> Broken:
     times have one are examined."""
     taken = some.taken
     short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
-    most, first = MOST_LIKE * some.numbers["clock_ns"], taken.starts[:-1]
+    most, first = INEXPLICABLE * some.numbers["clock_ns"], taken.starts[:-1]
     common = np.gcd(short[first], long[first])
     odd = np.zeros(len(first), dtype=bool)
     for at in np.flatnonzero((common > most) | (common == 0)).tolist():
@@ -657,8 +656,9 @@ def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> 
 
 def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
     """Returns whether the CPU time of batches in which nothing took the CPU from their worker exceeds the quota."""
-    quotas = [seen.quota or inf for _, _, seen in recorded.notes if seen] if not recorded.begins else []
-    most_s = (1 + ALIKE) * max(quotas, default=inf) * (recorded.seconds or inf) + SLACK_S
+    quotas = [seen.quota for _, _, seen in recorded.notes if seen and seen.quota is not None]
+    most = inf if recorded.begins else max(quotas, default=inf)
+    most_s = (1 + ALIKE) * most * (recorded.seconds or inf) + SLACK_S
     return not recorded.asked.reused and float(timed.numbers["own_ns"].sum()) > 1e9 * most_s
 
 
@@ -669,12 +669,12 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
     odd = np.zeros(len(calm), dtype=bool)
     if np.count_nonzero(plain) >= LEAST_SAMPLES:
-        most = CLEARLY * batches + MOST_BESIDE_USUAL * max(0.0, float(np.median(rest[plain])))
+        most = CLEARLY * batches + MORE_THAN_TWICE * max(0.0, float(np.median(rest[plain])))
         odd = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
         if len(group) > LEAST_VISITS:
             usual = max(0.0, np.sort(rest[group])[len(group) // 2])
-            odd[group] = rest[group] > CLEARLY * batches[group] + MOST_BESIDE_USUAL * usual
+            odd[group] = rest[group] > CLEARLY * batches[group] + MORE_THAN_TWICE * usual
     yield from timed.where(odd, TIME_IS_ACCOUNTED)
 
 
@@ -704,7 +704,7 @@ def _apart(_: Recorded, timed: TimedVisits) -> Places:
     between, beside = timed.numbers["between_hz"], timed.numbers["width_hz"]
     known = (between > 0) & (beside > 0) & (timed.numbers["samples"] >= LEAST_VALUES)
     least, most = np.minimum(between, beside), np.maximum(between, beside)
-    yield from timed.where(known & (most > MOST_APART_ONCE * least), SAME_LOOP)
+    yield from timed.where(known & (most > MORE_THAN_TWICE * least), SAME_LOOP)
 
 
 def _again(_: Recorded, timed: TimedVisits) -> Places:

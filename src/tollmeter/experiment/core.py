@@ -16,13 +16,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import (
+    FEW,
+    FLOOR_SD,
+    LEAST_SAMPLES,
+    LEAST_VALUES,
+    LEAST_VISITS,
+    SAME_WITHIN,
+    SOME,
+)
 from tollmeter.experiment.precision import Array, Estimate, Scatter, hodges_lehmann, log_half_width, shamos_sd
 from tollmeter.experiment.taken import MANY_VISITS, Floats, Mask, Taken, chunks, ranked
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Outcome, StateName
 
-_LEAST_SD, _STEADY = 0.0002, 0.002
+_STEADY = 0.002
 _LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
 _STEPPED = 0.98
 """Share of the visit's clock below which a sample's own clock is used. A busy sibling slows the control loop by up to 2
@@ -94,7 +102,7 @@ def clock_evidence(costs_ns: Sequence[float] | Array, clocks_hz: Sequence[float]
     cost, clock = np.log(costs), np.log(clocks)
     if clock.std() < _STEADY:
         return 0.0
-    ratio = max(shamos_sd(cost), _LEAST_SD) / max(shamos_sd(cost + clock), _LEAST_SD)
+    ratio = max(shamos_sd(cost), FLOOR_SD) / max(shamos_sd(cost + clock), FLOOR_SD)
     return min(max(log(ratio), -_MOST_EVIDENCE), _MOST_EVIDENCE)
 
 
@@ -137,7 +145,7 @@ def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
 # when another workload uses the same units. The width itself comes from the run: the highest mode of all its readings,
 # since nothing makes a core wider than it is.
 
-WHOLE_FROM = 0.95
+WHOLE_FROM = 1 - SAME_WITHIN
 """Share of the full width from which a reading counts as uncontended. A sibling that takes less is not distinguished
 from a burst that was cut short."""
 _HEAP = 0.03
@@ -146,7 +154,7 @@ _LOOKS = 3
 """Highest number of width readings of a sample."""
 _NAMES = np.array(["unknown", "contended", "uncontended"], object)
 _ALTERNATES = 0.6
-_LEAST_BUSY = 0.04
+LEAST_BUSY = 0.05
 """Lowest share of readings beside a busy sibling that matters: a smaller share slows a row by less than 1 %."""
 
 
@@ -201,7 +209,7 @@ def _alternates(low: Mask) -> bool:
     time."""
     busy = float(low.mean())
     differ = float((low[1:] != low[:-1]).mean())
-    return _LEAST_BUSY <= busy <= 1 - _LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
+    return LEAST_BUSY <= busy <= 1 - LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
 
 
 def highest_mode(readings: Floats) -> float | None:
@@ -282,7 +290,6 @@ def _looks(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
 Look = tuple[float, float]
 """Additions a second of the control loop and of the width loop, at one moment."""
 
-_MOST_OF_WHOLE, _LEAST_OF_CONTENDED = 0.2, 0.8
 _STATES: tuple[StateName, ...] = ("uncontended", "contended")
 
 
@@ -306,9 +313,7 @@ def is_of(contended: float | None, state: StateName | None) -> bool:
     throughout."""
     if state not in _STATES:
         return True
-    return contended is not None and (
-        contended <= _MOST_OF_WHOLE if state == "uncontended" else contended >= _LEAST_OF_CONTENDED
-    )
+    return contended is not None and (contended <= SOME if state == "uncontended" else contended >= 1 - SOME)
 
 
 def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | None:

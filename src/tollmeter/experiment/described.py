@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.limits import LEAST_SAMPLES, SAME_WITHIN
+from tollmeter.experiment.limits import INEXPLICABLE, LEAST_SAMPLES, SAME_WITHIN
 from tollmeter.experiment.machine_record import X86, unlikely
 from tollmeter.experiment.visit_table import VisitTable, is_of_this_machine
 from tollmeter.model import (
@@ -33,8 +33,6 @@ from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = 1024.0
-MOST_OF_MEMORY = 64
-"""Highest ratio of the memory that a process maps to the machine's memory."""
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
 """Pairs of values of which the first is part of the second, as the runtime and the allocator probes
@@ -539,8 +537,8 @@ def _accounted(recorded: Recorded) -> Places:
         probe = recorded.probes.get(visit.point.probe)
         units = {metric.name: metric.unit for metric in (probe.metrics if probe else ())}
         sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault")]
-        if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
-            yield place, f"a process has no negative size, and maps at most {MOST_OF_MEMORY} times the machine's memory"
+        if min(sizes, default=0) < 0 or max(sizes, default=0) > INEXPLICABLE * memory:
+            yield place, f"a process has no negative size, and maps at most {INEXPLICABLE:g} times the machine's memory"
         elif any(
             not 0 <= values[part] <= (1 + SAME_WITHIN) * values[whole]
             for part, whole in PARTS

@@ -17,12 +17,17 @@ that give the scatter, so that the point seems to need hundreds."""
 LEAST_SAMPLES = 8
 """Fewest samples, readings or visits whose usual value is known well enough to judge others by it."""
 
+NEGLIGIBLE = 0.005
+"""Relative difference that rounds to nothing: half a percent, a sixth of the default precision."""
 HARDLY = 0.01
 """Share that is no more than normal operation: of a time, what a short interrupt takes; of a count, what a library
 calls now and then."""
 FEW = 0.1
 """Share of visits, samples, points or time that counts as few, and whose values do not decide: quantiles at `FEW` and
 `1 - FEW` leave out that many outliers."""
+SOME = 0.2
+"""Share of visits, slices or time from which a second state counts beside the first; `1 - SOME` is nearly all. Kernel
+threads and accounting ticks take up to a tenth of an idle machine."""
 MOSTLY = 0.5
 """Share of visits, points, figures or time from which the whole counts as such."""
 UNDISTURBED = 0.25
@@ -41,3 +46,14 @@ differ by 3 % and the clock by up to 15 %. Caches that follow each other differ 
 FAR_APART = 0.5
 """Relative difference from which two values have different causes: the next cache, another core or another memory
 node."""
+MORE_THAN_TWICE = 2.5
+"""Ratio from which more than one doubling lies between two values: page sizes, a busy sibling hyperthread or one
+further step of a sweep explain a factor of two."""
+INEXPLICABLE = 32.0
+"""Ratio that no state of a machine explains: a core that wakes at 400 MHz instead of 4.7 GHz takes 11 times as long,
+data leave a cache, and 30 readings of a clock may fall into one step of 41 ns."""
+
+PROVEN = 4.0
+"""Number of standard errors that chance does not reach in a run of thousands of visits."""
+FLOOR_SD = 1e-4
+"""Least standard deviation of a logarithm: a batch is read to the clock's step, about 1e-4 of its time."""

@@ -145,6 +145,9 @@ OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
     (_levels_are_odd, "a level has caches of data and of instructions, or one for both, and none is left out"),
     (lambda machine: any((cache.size_bytes or 0) > machine.memory_bytes > 0 for cache in machine.caches),
      "a cache is smaller than memory"),
+    (lambda machine: max((cache.line_bytes or 0 for cache in machine.caches), default=0) > machine.page_bytes
+                     or 0 < machine.memory_bytes < machine.page_bytes,
+     "a cache line is no larger than a page, and a page no larger than memory"),
     (_page_is_odd, "the size of a page is a power of two, and one of the architecture's"),
     (lambda machine: bool(machine.memory_bytes % 1024), "the size of memory is in whole KiB"),
     (_kinds_overlap, "a CPU has one kind of caches"),

@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.limits import UNDISTURBED
+from tollmeter.experiment.limits import FLOOR_SD, UNDISTURBED
 from tollmeter.experiment.precision import Estimate, hodges_lehmann, shamos_sd
 from tollmeter.maths.distributions import EFFICIENCY_OF_MIDDLE, student_reach, student_tails
 
 LEAST_BLOCKS = 5
 LAYOUT_SERVES = 8
 """Visits of a block: ABBA twice, so that a drift of the machine favours neither point."""
-_FLOOR_SD = 1e-5
 
 
 class Ratio(NamedTuple):
@@ -60,7 +59,7 @@ def ratio_of_blocks(blocks: Sequence[float]) -> Ratio | None:
         return None
     logs = np.asarray(blocks)
     middle = hodges_lehmann(logs)
-    error = max(_FLOOR_SD, shamos_sd(logs)) / sqrt(EFFICIENCY_OF_MIDDLE * count)
+    error = max(FLOOR_SD, shamos_sd(logs)) / sqrt(EFFICIENCY_OF_MIDDLE * count)
     half = student_reach(count - 1) * error
     p_value = student_tails(count - 1, middle / error)
     return Ratio(Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half)), p_value, count)

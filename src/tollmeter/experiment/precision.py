@@ -18,7 +18,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.limits import ALIKE, FEW, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import ALIKE, FEW, FLOOR_SD, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_RUNS_SD
 from tollmeter.maths.distributions import (
     EFFICIENCY_OF_MIDDLE,
@@ -44,7 +44,6 @@ underestimate it. With 0 instead, intervals held the median of twelve runs in 92
 (decision 10)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
-_FLOOR_SD = 1e-4
 MOST_PAIRED = 128
 """Up to this many values all pairs are computed at once: memory grows with the square, to a gigabyte at ten thousand.
 """
@@ -203,7 +202,7 @@ def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tupl
 def shrink_sd(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
     """Returns a standard deviation shrunk towards its prior, and its degrees of freedom."""
     both = freedom + prior_freedom
-    return max(_FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
+    return max(FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
 
 
 def effective(layouts: Sequence[int], shared: float) -> float:
@@ -238,7 +237,7 @@ def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimat
     if not len(logs):
         return Estimate(value=top, low=top, high=top)
     freedom = max(1.0, len(logs) - 1.0)
-    spread = max(_FLOOR_SD, float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0)
+    spread = max(FLOOR_SD, float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0)
     error = sqrt(2) * spread
     half = half_width(*combined([(error, freedom), (runs_sd, KNOWN)]))
     return Estimate(value=top, low=top * exp(-half), high=top * exp(half), error=error, freedom=freedom)
@@ -253,7 +252,7 @@ def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float
     shares = [share for logs, layouts in enough if (share := _layout_share(logs, layouts)) is not None]
     shared = max(LEAST_SHARED, float(np.median(shares))) if shares else LEAST_SHARED
     own = [between_visits(logs, layouts, shared) for logs, layouts in enough]
-    visits_sd, freedom = _usual_scatter([(max(_FLOOR_SD, spread), freedom) for spread, freedom in own])
+    visits_sd, freedom = _usual_scatter([(max(FLOOR_SD, spread), freedom) for spread, freedom in own])
     return Scatter(visits_sd=visits_sd, freedom=freedom, runs_sd=runs_sd, layouts=shared)
 
 
@@ -264,11 +263,11 @@ def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float
     expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in spreads])
     logs = 2 * np.log([spread for spread, _ in spreads]) - expected
     if len(spreads) < LEAST_VALUES:
-        return max(_FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
+        return max(FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
     excess = shamos_sd(logs) ** 2 - float(np.mean([trigamma(freedom / 2) for _, freedom in spreads]))
     freedom = 2 / excess if excess > 0 else _MOST_FREEDOM  # trigamma(x) is about 1/x
     freedom = min(_MOST_FREEDOM, max(_LEAST_FREEDOM, freedom))
-    return max(_FLOOR_SD, exp((float(np.median(logs)) + digamma(freedom / 2) - log(freedom / 2)) / 2)), freedom
+    return max(FLOOR_SD, exp((float(np.median(logs)) + digamma(freedom / 2) - log(freedom / 2)) / 2)), freedom
 
 
 def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from math import inf
+from math import inf, log
 
 import numpy as np
 
 from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded
-from tollmeter.experiment.limits import ALIKE, LEAST_VALUES
+from tollmeter.experiment.limits import ALIKE, FEW, INEXPLICABLE, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import LONGEST_NS, has_hardware_time, is_of_this_machine
 from tollmeter.model import Outcome, Probe, Select, Surroundings
@@ -25,35 +25,25 @@ visits, by a twelfth."""
 LATE_S = 10.0
 """Longest time after the end of the budget at which a visit may begin. A run begins none, but a process of a higher
 real-time priority may delay it."""
-MOST_UNUSED, BEGINS_S = 10.0, 600.0
-"""A run that its budget ended used at least the budget less BEGINS_S for building, divided by MOST_UNUSED."""
-MOST_INTERRUPTS = 1e7
-"""Interrupts per second of one CPU: each takes hundreds of cycles."""
-MOST_EVENTS = 1e8
-"""Memory-management events of the kernel per second and CPU."""
+BEGINS_S = 600.0
+"""Seconds of a budget that building may take. A run that its budget ended used at least a tenth of the rest."""
+LEAST_EVENT_CYCLES = 100
+"""Fewest core cycles of an interrupt, a page fault, a context switch or another event of the kernel."""
 OF_OTHERS = "/proc/stat"
 """Source of the CPU time that other processes took."""
-LEAST_QUOTA = 1e-3
-"""Smallest quota, in CPUs: Linux grants at least a millisecond of each second."""
 LEAST_WIDTH = 0.5
 """Lowest ratio of independent to dependent additions in equal time: a busy sibling hyperthread takes half of them."""
 MOST_PER_CYCLE = 16
 """Instructions per cycle: twice as many as any core completes."""
 LEAST_CALL_CYCLES = 10
 """Fewest core cycles of a clock reading, a kernel entry and exit, or a round trip to another core."""
-MOST_DEVIATION = 10.0
-"""Highest between-run standard deviation of the logarithm of a row."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
+MOST_EVENTS = FASTEST_CORE_HZ / LEAST_EVENT_CYCLES
+"""Events of the kernel per second and CPU."""
 MARGIN = 1.15
 """Tolerance factor for times in core cycles: the clock may change between a control loop and a sample."""
-MOST_CAPACITY = 1024
-"""Highest capacity of a core in Linux's scheduler."""
-MOST_LEVELS = 5
+MOST_LEVELS = 4
 """Highest number of cache levels: s390x has four."""
-LEAST_LINE, MOST_LINE = 8, 1024
-LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
-LOOKED_AHEAD = 3
-"""Number of later visits that decide which of two visits out of order is wrong."""
 MONOTONE = "visits stand in the order of their numbers, their rounds and the times at which they began"
 
 
@@ -133,25 +123,19 @@ def _out_of_bounds(recorded: Recorded) -> Iterator[str]:
 
 
 BOUNDS: Sequence[tuple[str, float, float, Callable[[Recorded], Iterable[float]]]] = (
-    ("a quota in CPUs", LEAST_QUOTA, inf,
-     lambda recorded: (seen.quota for _, seen in _seen(recorded) if seen.quota is not None)),
-    ("the number of interrupts a second on a CPU", 0, MOST_INTERRUPTS,
+    ("the number of interrupts a second on a CPU", 0, MOST_EVENTS,
      lambda recorded: (max(seen.interrupts.values(), default=0) / _cpus(recorded) for _, seen in _seen(recorded))),
     ("the number of events of memory management a second on a CPU", 0, MOST_EVENTS,
      lambda recorded: (max(0, *seen.paging.values()) / _cpus(recorded) / (max(0.0, seconds) + SLACK_S)
                        for seconds, seen in _seen(recorded) if seen.paging)),
     ("the number of additions in a cycle of an uncontended core", LEAST_WIDTH, MOST_PER_CYCLE,
      lambda recorded: recorded.asked.widths),
-    ("the deviation of a row between runs", 0, MOST_DEVIATION, lambda recorded: recorded.asked.deviations),
+    ("the deviation of a row between runs", 0, log(INEXPLICABLE), lambda recorded: recorded.asked.deviations),
     ("the rate of a core", SLOWEST_CORE_HZ, FASTEST_CORE_HZ,
      lambda recorded: [rate for rate in [recorded.machine.core_clock_hz] if rate is not None]),
-    ("the capacity of a core", 0, MOST_CAPACITY, lambda recorded: (kind.capacity for kind in _kinds(recorded))),
     ("the highest frequency of a core in kHz", 0, FASTEST_CORE_HZ / 1e3,
      lambda recorded: (kind.max_khz for kind in _kinds(recorded))),
     ("the level of a cache", 1, MOST_LEVELS, lambda recorded: (cache.level for cache in recorded.machine.caches)),
-    ("the number of bytes of a line", LEAST_LINE, MOST_LINE,
-     lambda recorded: (cache.line_bytes for cache in recorded.machine.caches if cache.line_bytes)),
-    ("the number of bytes of a page", LEAST_PAGE, MOST_PAGE, lambda recorded: [recorded.machine.page_bytes]),
 )  # fmt: skip
 """Numbers of the journal that no machine exceeds."""
 
@@ -209,7 +193,7 @@ def _is_over_budget(recorded: Recorded, asked: Asked) -> bool:
 
 def _is_under_budget(recorded: Recorded, asked: Asked) -> bool:
     is_one = not recorded.begins and not asked.reused and recorded.seconds > 0
-    return is_one and recorded.status == "budget" and asked.budget_s > MOST_UNUSED * recorded.seconds + BEGINS_S
+    return is_one and recorded.status == "budget" and recorded.seconds < FEW * (asked.budget_s - BEGINS_S)
 
 
 def _counts_otherwise(recorded: Recorded, asked: Asked) -> bool:
@@ -278,7 +262,7 @@ def _falling(column: Counts) -> Iterator[int]:
     unknown."""
     latest, values = 0, column.tolist()
     for at, value in enumerate(values if (np.diff(column[column >= 0]) < 0).any() else ()):
-        after = min((one for one in values[at + 1 : at + 1 + LOOKED_AHEAD] if one >= 0), default=value)
+        after = min((one for one in values[at + 1 : at + 1 + LEAST_VISITS] if one >= 0), default=value)
         if 0 <= value < latest or latest <= after < value:
             yield at
         else:

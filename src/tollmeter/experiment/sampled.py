@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
-from tollmeter.experiment.limits import FEW
+from tollmeter.experiment.limits import FAR_APART, FEW, LEAST_SAMPLES
 from tollmeter.experiment.taken import Floats, Taken, ranked
 from tollmeter.experiment.timed_visits import NO_GAP, Broken, Numbers, TimedSamples, TimedVisits
 from tollmeter.model import Counted
@@ -26,19 +26,15 @@ stop meanwhile. The ratio also bounds the time of an iteration in the samples ov
 was measured beside other workloads."""
 MOST_SAMPLES = 2
 """Highest ratio of the number of samples to the requested number."""
-LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
+LEAST_STEPS = 50_000
 """Fewest clock steps of a batch whose time must differ between samples: a shorter loop may take equal times on a
-quiet core. LEAST_SPACED_STEPS: fewest clock steps between samples whose distances must differ; equal distances of
-14,000 steps of a clock of 24 MHz were observed."""
-LEAST_SPACED = 6
-"""Fewest samples of a visit whose distances are examined."""
+quiet core. Also between samples whose distances must differ: equal distances of 14,000 steps of a clock of 24 MHz were
+observed."""
 SAME_LENGTHS = "a sample has as many iterations as the first, or half as many where its number says so"
 AS_COUNTED = "a batch takes about as long in samples as while its work is counted"
 AS_BEFORE = "a visit has as many iterations as its point's visits before and after it"
 AS_LONG = "a batch is about as long as was requested"
 SPACED = "the samples of a visit do not begin evenly spaced"
-MOST_WIDER = 1.4
-"""Highest ratio of a visit's width to the usual width: 1.2 was measured on a core whose clock steps."""
 AS_WIDE = "no visit makes far more additions per cycle than the others"
 AS_MANY = "a visit has at most twice the samples that were requested"
 
@@ -97,7 +93,7 @@ def as_many(_: Recorded, timed: TimedVisits) -> Places:
     yield from timed.where((asked > 0) & (asked < timed.numbers["samples"]), AS_MANY)
     known = np.sort(widest[widest > 0])
     full = known[int((1 - FEW) * (len(known) - 1))] if len(known) else np.inf
-    yield from timed.where(widest > MOST_WIDER * full, AS_WIDE)
+    yield from timed.where(widest > (1 + FAR_APART) * full, AS_WIDE)
 
 
 def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
@@ -149,8 +145,8 @@ def spaced(some: TimedSamples) -> Broken:
     between samples take many clock steps and yet repeat exactly. Batches alone may take equal times on a quiet core."""
     taken, inner = some.taken, some.gap_ns != NO_GAP
     owner = np.repeat(np.arange(len(taken.counts)), taken.counts)
-    least = LEAST_SPACED_STEPS * taken.spread(some.numbers["step_ns"])
-    is_fine = (taken.counts >= LEAST_SPACED) & (taken.of_visits(inner & (some.gap_ns < least)) == 0)
+    least = LEAST_STEPS * taken.spread(some.numbers["step_ns"])
+    is_fine = (taken.counts >= LEAST_SAMPLES) & (taken.of_visits(inner & (some.gap_ns < least)) == 0)
     among = inner & taken.spread(is_fine)
     gaps, starts = ranked(some.gap_ns[among].astype(np.float64), owner[among], len(taken.counts))
     whose = np.repeat(np.arange(len(taken.counts)), np.diff(starts))

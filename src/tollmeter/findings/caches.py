@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.experiment.limits import FAR_APART
+from tollmeter.experiment.limits import FAR_APART, MORE_THAN_TWICE
 from tollmeter.findings import (
     FindingText,
     count_evidence,
@@ -36,9 +36,6 @@ LEAST_READING = 0.4
 FEATURE_BYTES = 16
 """Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
 of this width there is no finding about the first cache."""
-LEAST_CONTRADICTION = 2.5
-"""Smallest ratio that counts as a contradiction: page sizes, and other workloads in the cache, explain a factor of
-two."""
 
 
 @rule("memory.cache_disagrees", rank="costs")
@@ -294,4 +291,4 @@ def walk_is_not_random(results: Results) -> Iterator[FindingText]:
 def _contradicts(row: Row, other: Row) -> bool:
     if row.high is None or other.low is None or row.unit != other.unit:
         return False
-    return number(other, "size") <= number(row, "size") and row.high * LEAST_CONTRADICTION < other.low
+    return number(other, "size") <= number(row, "size") and row.high * MORE_THAN_TWICE < other.low

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tollmeter.experiment.core import own_ratio
-from tollmeter.experiment.limits import LEAST_SAMPLES, LEAST_VISITS
+from tollmeter.experiment.limits import CLEARLY, LEAST_SAMPLES, LEAST_VISITS, MOSTLY
 from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
@@ -18,9 +18,6 @@ from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 from tollmeter.numbers.units import in_percent, in_words
 
-SLOW_SHARE = 0.6
-"""Highest ratio of a clock reading to a system call: a reading in user space costs a fifth of a system call, even where
-system calls are cheap."""
 SLOW_SOURCES = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 CLOCKSOURCE = Setting(
     path="/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -37,7 +34,6 @@ LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
 LEAST_RATES = 20
 """Fewest readings of the core's rate for its scatter, and fewest in a third of a run for its drift."""
 EXPENSIVE_TRAP = 2.0
-LEAST_OF_MAXIMUM = 0.8
 
 
 @rule("kernel.clock_is_slow", rank="costs")
@@ -55,7 +51,7 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
     measured = list(zip(own_rows(results, "clock-read")[:1], own_rows(results, "entry")[:1], strict=False))
     for read, entry in measured:
         share = (read.median or 0.0) / (entry.median or 1.0)
-        if share > SLOW_SHARE:
+        if share > MOSTLY:
             words = f"reading the clock costs {in_percent(share)} of a system call"
             evidence = [row_evidence(read), row_evidence(entry), *of_source]
             yield FindingText(words, evidence, remedy, settings=[CLOCKSOURCE])
@@ -166,7 +162,7 @@ def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
     kind = kind_of(machine.topology, cpus[0]) if cpus else None
     stated_hz = 1e3 * (kind.max_khz if kind else int(machine.facts.get("frequency_max_khz", "0")))
     measured_hz = machine.core_clock_hz or 0.0
-    if 0 < measured_hz < LEAST_OF_MAXIMUM * stated_hz:
+    if 0 < measured_hz < (1 - CLEARLY) * stated_hz:
         evidence = [
             Evidence(what="core clock measured", value=measured_hz, unit="Hz"),
             Evidence(what="highest clock that cpufreq states", value=stated_hz, unit="Hz"),

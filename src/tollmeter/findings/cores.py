@@ -8,6 +8,7 @@ from math import log
 
 import numpy as np
 
+from tollmeter.experiment.limits import CLEARLY
 from tollmeter.findings import LEAST_LOST, MOST_NAMED, FindingText, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.judgement.unlike_cpus import CLOCK, UnlikeCpus, costs_of_loops, unlike_cpus
 from tollmeter.model import Evidence, Results, Row, Setting
@@ -18,7 +19,7 @@ from tollmeter.numbers.units import in_percent, short
 
 OF_CPU = "cpu_"
 """Prefix of gauges that hold the clock of one CPU."""
-LEAST_AT_WAKE, LEAST_RAMP_NS = 0.85, 200_000
+LEAST_RAMP_NS = 200_000
 """Share of the clock after waking, and time to reach 95 % of it, from which a ramp is slow. A core that wakes at its
 clock has all of it within 100 us; hardware that raises the clock takes 0.5 ms or more."""
 LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
@@ -131,7 +132,7 @@ def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
     ramp, at_wake = (next(iter(own_rows(results, means)), None) for means in ("clock-ramp", "clock-at-wake"))
     if ramp is None or at_wake is None or (ramp.low or 0.0) < LEAST_RAMP_NS:
         return
-    if (at_wake.high or 1.0) < LEAST_AT_WAKE:
+    if (at_wake.high or 1.0) < 1 - CLEARLY:
         words = (
             f"after some milliseconds of idleness a CPU runs at {in_percent(at_wake.median or 0.0)} of its clock, and "
             f"takes {short(ramp.median or 0.0, 'ns')} to reach it"

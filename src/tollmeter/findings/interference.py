@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from tollmeter.experiment.core import LEAST_BUSY
 from tollmeter.experiment.evidence import missing_evidence
-from tollmeter.experiment.limits import HARDLY
+from tollmeter.experiment.limits import HARDLY, LEAST_VALUES, SOME
 from tollmeter.findings import (
     LEAST_LOST,
     MOST_NAMED,
@@ -19,11 +20,10 @@ from tollmeter.findings import (
     row_evidence,
     rule,
 )
-from tollmeter.judgement.verdict import MOST_OTHERS, STATUS, is_all_emulated, is_intercepted, unread
+from tollmeter.judgement.verdict import STATUS, is_all_emulated, is_intercepted, unread
 from tollmeter.model import OUTPUT_GAUGE, Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent, short
 
-LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
 ORDINARY_POLICY = "other"
 LEAST_REGULAR = 0.25
 """Smallest share of equal distances between interruptions that shows a period."""
@@ -70,11 +70,11 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
     seen = results.index.run.surroundings
     if seen is None or is_all_emulated(results.index.rows):
         return
-    if seen.others is not None and seen.others > MOST_OTHERS:
+    if seen.others is not None and seen.others > SOME:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
         evidence = ratio_evidence("CPU time of others, of all there was", seen.others)
         yield FindingText(words, [evidence], BUSY_REMEDY)
-    elif seen.others is None and seen.pressure is not None and seen.pressure > MOST_OTHERS:
+    elif seen.others is None and seen.pressure is not None and seen.pressure > SOME:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
         evidence = ratio_evidence("time in which some task waited for a CPU", seen.pressure)
         yield FindingText(words, [evidence], BUSY_REMEDY)
@@ -90,11 +90,11 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
 
     It ran for 5 % of the time or more. Its cost is that of the rows that were measured in both states."""
     share = results.index.run.contended_share
-    if share is None or share < LEAST_CONTENDED:
+    if share is None or share < LEAST_BUSY:
         return
     both = [(row, cost) for row in native_rows(results) if (cost := _contended_cost(row)) is not None]
     usual = ""
-    if len(both) >= LEAST_ROWS:
+    if len(both) >= LEAST_VALUES:
         cost_in_words = in_percent(median(cost for _, cost in both), sign="+")
         usual = f": rows measured in both states cost {cost_in_words} when contended"
     evidence = [

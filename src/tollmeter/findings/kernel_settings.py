@@ -14,9 +14,6 @@ from tollmeter.numbers.known import row_name
 
 BYTES_OF_TRANSFER = 8
 """Bytes of one transfer over a memory module's 64 data lines."""
-LEAST_OF_RATE = 0.3
-"""Smallest share of the modules' joint transfer rate that all CPUs read if no channel is missing: 60 to 90 % with one
-module a channel, and half of that with two."""
 BEYOND_CACHE = 2
 
 
@@ -169,7 +166,7 @@ def channels_are_missing(results: Results) -> Iterator[FindingText]:
         and int(row.parameters.get("instances", 0)) >= machine.cpus
     ]  # fmt: skip
     best, peak = max(read, key=lambda row: row.median or 0.0, default=None), 1e6 * rate * BYTES_OF_TRANSFER * modules
-    if best is not None and peak and (best.high or 0.0) < LEAST_OF_RATE * peak:
+    if best is not None and peak and (best.high or 0.0) < CLEARLY * peak:
         of_peak = f"the {peak / 1e9:.0f} GB/s that {modules} modules at {rate} MT/s transfer"
         words = f"all CPUs read {(best.median or 0.0) / 1e9:.0f} GB/s of {of_peak}"
         yield FindingText(words, [row_evidence(best), Evidence(what="all modules together", value=peak, unit="B/s")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, MORE_THAN_TWICE
 from tollmeter.findings import (
     FindingText,
     inferences,
@@ -27,8 +27,6 @@ MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("m
 """The recommended setting. `always` may cost a program memory that it did not ask for, and time when these pages are
 made."""
 LEAST_RISE = 2.0
-LEAST_EFFICIENCY = 0.8
-LEAST_CLIFF = 2.5
 WIDEST_SCALAR = 8
 """Bytes of the widest integer register."""
 LEAST_LEVELS = 3
@@ -168,7 +166,7 @@ def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     inside = (1 - CLEARLY) * (
         next((level.size_bytes for level in results.index.hierarchy if level.size_bytes), None) or 0.0
     )
-    private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < LEAST_EFFICIENCY]
+    private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < 1 - CLEARLY]
     shared = [s for s in shares if _size(s) > inside > 0 and (s.high or 0.0) * _instances(s) < 1]
     for share in sorted(private, key=lambda share: float(share.value or 0))[:1]:
         reach = f"reach {in_percent(float(share.value or 0))} of {_instances(share)} times the rate of one CPU"
@@ -214,7 +212,7 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
     cliffs: dict[str, tuple[Row, Row]] = {}
     for (routine, _), rows in routines.items():
         worst, best = (pick(rows, key=lambda row: row.median or 0.0) for pick in (min, max))
-        if least_ratio(best, worst) > max(LEAST_CLIFF, least_ratio(*cliffs[routine]) if routine in cliffs else 0):
+        if least_ratio(best, worst) > max(MORE_THAN_TWICE, least_ratio(*cliffs[routine]) if routine in cliffs else 0):
             cliffs[routine] = best, worst
     for routine, (best, worst) in sorted(cliffs.items()):
         library = routine == "libc"

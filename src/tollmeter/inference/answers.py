@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, hypot
 from typing import Any
 
+from tollmeter.experiment.limits import NEGLIGIBLE
 from tollmeter.experiment.precision import log_error
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, InferenceKind, Probe, Record, Row, Value
@@ -16,7 +17,7 @@ from tollmeter.numbers.stats import Estimate
 Probes = Mapping[str, Probe]
 Parameters = tuple[tuple[str, Value], ...]
 
-LEAST_ERROR, MOST_ERROR = 0.005, 100.0
+MOST_ERROR = 100.0
 
 
 class InferredNumber(Record, frozen=True):
@@ -59,17 +60,17 @@ def relative_error(row: Row) -> float:
     """Returns the standard error of a positive row's median as a share of it, from its 95 % interval. If the interval
     has no logarithm, as for a difference near zero, returns the absolute error divided by the median."""
     if row.low is None or row.high is None:
-        return LEAST_ERROR
+        return NEGLIGIBLE
     if row.low <= 0:
         return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
-    return max(log_error(row.low, row.high), LEAST_ERROR)
+    return max(log_error(row.low, row.high), NEGLIGIBLE)
 
 
 def absolute_error(row: Row) -> float:
     """Standard error of a row's median, in its unit."""
     low, high = row.low, row.high
     spread = 0.0 if low is None or high is None else (high - low) / 2 / NORMAL
-    return max(spread, LEAST_ERROR * abs(middle(row)))
+    return max(spread, NEGLIGIBLE * abs(middle(row)))
 
 
 def ratio(above: Row, below: Row) -> Estimate:

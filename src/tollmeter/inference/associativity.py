@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, inf, log, sqrt
 from statistics import median
 
-from tollmeter.experiment.limits import CLEARLY, FAR_APART
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART
 from tollmeter.inference.answers import (
     InferredNumber,
     absolute_error,
@@ -29,9 +29,6 @@ from tollmeter.inference.answers import (
 from tollmeter.inference.curves import Jump, jumps
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Level, Probe, Record, Row
-
-SAME_LATENCY = 0.3
-SAME_CAPACITY = 0.12
 
 
 class Edge(Record, frozen=True):
@@ -119,7 +116,7 @@ def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
     own = levels[place].latency_ns
     for edge in edges:
         off = [abs(log(edge.latency_ns / level.latency_ns)) if level.latency_ns else inf for level in levels]
-        if own and off[place] == min(off) and off[place] < SAME_LATENCY:
+        if own and off[place] == min(off) and off[place] < CLEARLY:
             return edge
     return None
 
@@ -131,7 +128,7 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
         ways, way_bytes = round(median(edges[stride].fits for stride in run)), min(run)
         # Where no shorter distance was timed, a way may cover less.
         off = log(ways * way_bytes / level.size_bytes) if level.size_bytes else inf
-        is_capacity = abs(off) < SAME_CAPACITY or (way_bytes == min(edges) and 0 < off < inf)
+        is_capacity = abs(off) < ALIKE or (way_bytes == min(edges) and 0 < off < inf)
         if len(run) > 1 and is_capacity:
             low, high = median(edges[stride].low for stride in run), median(edges[stride].high for stride in run)
             return InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))

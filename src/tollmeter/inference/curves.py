@@ -18,7 +18,8 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import FAR_APART, LEAST_VISITS
+from tollmeter.experiment.limits import CLEARLY, FAR_APART, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.precision import USUAL_VISITS_SD
 from tollmeter.inference.answers import number
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import nearest_rising
@@ -27,12 +28,10 @@ from tollmeter.numbers.meanings import with_meaning
 from tollmeter.numbers.stats import Array
 
 BEST_PAGES_FIRST = ("huge", "small", "local")
-LEAST_POINTS = 5
 TORN = 2.0
-APART = 1.35
+APART = 1 + CLEARLY
 """Smallest ratio of the latencies of two levels: two states with a smaller ratio belong to one level."""
 MOST_SEGMENTS = 9
-RELATIVE_NOISE = 0.02
 
 
 def size_of(row: Row) -> int:
@@ -54,7 +53,7 @@ def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, 
     return {
         pages: [points[size] for size in sorted(points)]
         for pages, points in curves.items()
-        if len(points) >= LEAST_POINTS
+        if len(points) >= LEAST_VALUES
     }
 
 
@@ -96,7 +95,7 @@ def to_fit(rows: Sequence[Row]) -> NoisyCurve:
         if states := both_states(row):
             low, middle, high = states[1].low, states[1].median, states[1].high
             kept.append(msgspec.structs.replace(row, median=middle, low=low, high=high, quartiles=()))
-    return _with_noise(kept if len(kept) >= LEAST_POINTS else rows)
+    return _with_noise(kept if len(kept) >= LEAST_VALUES else rows)
 
 
 def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
@@ -162,7 +161,7 @@ def noisy_curve(
     points unless its own is more than twice as large, and at least 2 %."""
     order = np.argsort(np.asarray(sizes, float), kind="stable")
     own = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
-    usual = max(float(np.median(own)) if len(own) else 0.0, RELATIVE_NOISE)
+    usual = max(float(np.median(own)) if len(own) else 0.0, USUAL_VISITS_SD)
     return NoisyCurve(
         sizes=np.asarray(sizes, float)[order],
         values=np.asarray(values, float)[order],

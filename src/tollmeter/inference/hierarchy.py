@@ -15,7 +15,8 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS, MOSTLY
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS, MORE_THAN_TWICE, MOSTLY
+from tollmeter.experiment.run_record import MOST_LEVELS
 from tollmeter.inference.curves import (
     APART,
     are_few,
@@ -28,7 +29,7 @@ from tollmeter.inference.curves import (
     to_fit,
     undisturbed_curve,
 )
-from tollmeter.inference.knees import LEAST_SIZE_RATIO, CurveFit, Knee, fit_levels
+from tollmeter.inference.knees import CurveFit, Knee, fit_levels
 from tollmeter.inference.reach import (
     Within,
     contended_share,
@@ -44,7 +45,6 @@ from tollmeter.model import USUAL_PAGE_BYTES, Cache, Level, Machine, Probe, Row,
 from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.plausible import in_one_place
 
-MOST_CACHES = 4
 BEYOND = 2
 MEMORY = "memory"
 OR_MEMORY = f" or {MEMORY}"
@@ -162,10 +162,10 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     scatter of single visits looks like one more boundary, and the level beyond it would be called memory."""
     stated = len(os_sizes(machine))
     ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
-    most = stated if ends_inside and are_few(rows) else 1 + MOST_CACHES
+    most = stated if ends_inside and are_few(rows) else 1 + MOST_LEVELS
     page_bytes = USUAL_PAGE_BYTES if pages == "huge" else machine.page_bytes
-    fit = _without_unseen_levels(rows, 1 + MOST_CACHES, page_bytes)
-    if most <= MOST_CACHES:
+    fit = _without_unseen_levels(rows, 1 + MOST_LEVELS, page_bytes)
+    if most <= MOST_LEVELS:
         fit = _first_levels(fit, most) or _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
@@ -462,7 +462,7 @@ def blurred(fit: CurveFit, sweep: Sequence[Row]) -> bool:
     knee, level = fit.knees[-1], APART * fit.latencies[-2]
     near = _near(knee, sweep)
     flat = len(list(takewhile(lambda row: (row.median or 0.0) < level, undisturbed_curve(near))))
-    reached = bool(flat) and knee.size_bytes >= LEAST_SIZE_RATIO * size_of(near[flat - 1])
+    reached = bool(flat) and knee.size_bytes >= MORE_THAN_TWICE * size_of(near[flat - 1])
     return reached and any(is_mixed(row) for row in near[flat:])
 
 

@@ -20,7 +20,7 @@ from math import ceil, exp, floor, inf, log2
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import FAR_APART, SAME_WITHIN
+from tollmeter.experiment.limits import CLEARLY, FAR_APART, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
 from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
@@ -45,8 +45,6 @@ COARSE_SHAPES = (
 )  # fmt: skip
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
-LEAST_SIZE_RATIO = 2.5
-SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
@@ -284,14 +282,14 @@ class Search:
         than the smallest step between real caches, unless the evidence is very strong, since other workloads may
         leave of a shared cache little more than the size of the previous cache. None if no knee is doubtful."""
         steps, sizes = levels[1:] / levels[:-1], self.capacities[[knee[0] for knee in knees]]
-        showing = (np.abs(self.points.values[None, :] / levels[:, None] - 1) < SHOWN_WITHIN).sum(axis=1)
+        showing = (np.abs(self.points.values[None, :] / levels[:, None] - 1) < CLEARLY).sum(axis=1)
         unseen = np.flatnonzero(showing < LEAST_POINTS)
         if len(unseen):
             return _lower_step(steps, int(unseen[0]))
         apart = sizes[1:] / sizes[:-1]
         if len(apart) and apart.min() < 1 + FAR_APART:
             return _lower_step(steps, int(np.argmin(apart)) + 1)
-        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < LEAST_SIZE_RATIO)]
+        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < MORE_THAN_TWICE)]
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
 
     def _gain(self, knees: list[Place], squares: float, place: int) -> float:

@@ -30,10 +30,11 @@ from tollmeter.numbers.stats import Estimate
 from tollmeter.numbers.units import short
 
 SATURATED_RISE = 2
+LEAST_PACES = 3
+"""Fewest paces of a load curve: idle, the most traffic, and one between them."""
 SHARES = (50, 80)
 """Shares of the highest traffic, in percent, at which the latency is given: a usual load, and one that is nearly
 saturated."""
-LEAST_POINTS = 3
 
 
 def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
@@ -46,7 +47,7 @@ def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[In
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
             groups.setdefault(others, []).append((beside, row))
     for others in sorted(groups, key=str):
-        if len(groups[others]) < LEAST_POINTS:
+        if len(groups[others]) < LEAST_PACES:
             continue
         yield from _of_curve(dict(others), sorted(groups[others], key=lambda pair: middle(pair[0])))
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import exp, inf, log, sqrt
 from statistics import median
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, LEAST_VALUES
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VALUES
 from tollmeter.inference.answers import (
     InferredNumber,
     YesOrNo,
@@ -43,7 +43,6 @@ LEAST_SHOWING = 2
 """Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
 NEAR_CAPACITY = (0.3, 2.1)
-HIGHER = 1.2
 
 
 def translation(
@@ -112,7 +111,7 @@ def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> boo
     for cache, behind in pairwise(levels):
         if cache.size_bytes and cache.latency_ns and behind.latency_ns:
             is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
-            if is_near and step.after - step.before <= HIGHER * (behind.latency_ns - cache.latency_ns):
+            if is_near and step.after - step.before <= (1 + CLEARLY) * (behind.latency_ns - cache.latency_ns):
                 return True
     return False
 
@@ -224,9 +223,7 @@ def _above(estimate: Estimate, limit: float) -> bool | None:
 # are fetched in pairs, which has no direction. A walk in page-local order replaces random order if it is faster, so
 # that the cost of translation in random order is not counted as prefetching.
 
-LEAST_GAIN = 1.35
 STRIDES_IN_LINES = (2, 8)
-LIKE_SIZE = 0.7
 
 
 def prefetching(
@@ -251,8 +248,8 @@ def prefetching(
         largest = max(number(row, "size") for row, _ in pairs)
         gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
         best, stride = max(gains, key=lambda gain: gain[0].value)
-        verdict = YesOrNo(holds=best.value > LEAST_GAIN)
-        if best.low <= LEAST_GAIN <= best.high:
+        verdict = YesOrNo(holds=best.value > 1 + FAR_APART)
+        if best.low <= (1 + FAR_APART) <= best.high:
             times = f"{best.low:.2f} to {best.high:.2f} times"
             verdict = YesOrNo(why=f"random order takes {times} as long: open memory pages might gain that")
         yield of_verdict(name, "prefetched", verdict, parameters=of)
@@ -266,7 +263,7 @@ def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Ro
     others = rows_meaning(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
     local = [row for row in rows_meaning(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
     nearest = max(local, key=lambda row: number(row, "size"), default=None)
-    if others and nearest is not None and number(nearest, "size") >= LIKE_SIZE * size:
+    if others and nearest is not None and number(nearest, "size") >= (1 - CLEARLY) * size:
         others.append(nearest)
     return min(others, key=middle, default=None)
 
@@ -282,11 +279,8 @@ def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Ro
 #   latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
 
 LOADS_PER_CYCLE = 2
-WIDTHS = {
-    "portable": 8, "sse2": 16, "neon": 16, "neon_nt": 16, "vsx": 16, "avx2": 32, "avx2_nt": 32, "avx2_prefetch": 32,
-    "avx512": 64, "avx512_nt": 64,
-}  # fmt: skip
-"""Load widths in bytes of the kernels whose width is the same on every CPU that runs them."""
+WIDTHS = {"portable": 8, **dict.fromkeys(("sse2", "neon", "vsx"), 16), "avx2": 32, "avx512": 64}
+"""Load widths in bytes of the instruction sets whose width is the same on every CPU that has them."""
 
 
 def yardsticks(
@@ -311,5 +305,5 @@ def yardsticks(
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
     """Returns the width in bytes of the widest load among the kernels that read here; None if unknown."""
-    names = {kernel_of(row) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
+    names = {kernel_of(row).partition("_")[0] for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, SAME_WITHIN
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VALUES, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.answers import middle, number, relative_error
 from tollmeter.inference.curves import NoisyCurve, noisy_curve, segments
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
@@ -31,9 +31,6 @@ from tollmeter.numbers.readings import NS_PER_SECOND
 RATE = "flops-of-n"
 AXIS = "n"
 WAY = "way"
-LEAST_LENGTHS = 5
-PLATEAU = 2.5
-"""Smallest ratio of lengths of a plateau: a shorter one is only the slope between two plateaus."""
 MOST_GUESSED_CYCLES = 200.0
 """Highest cost of branch mispredictions in an operation: about ten of its branches depend on the values, and each
 misprediction costs about 20 cycles. The cost of a trap has another cause, and is usually higher."""
@@ -86,7 +83,7 @@ def lengths(
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
     """Returns one sweep for each probe, ABI, target and other parameters: its rows by length, with the bytes that each
-    length touches (0 if unknown); only sweeps of LEAST_LENGTHS or more."""
+    length touches (0 if unknown); only sweeps of LEAST_VALUES or more."""
     footprints = _footprints(outcomes)
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):
@@ -97,7 +94,7 @@ def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str
         ranked = sorted(group, key=lambda row: number(row, AXIS))
         touched = (footprints.get(_key(row.probe, row.abi, row.target, row.parameters), 0) for row in ranked)
         made.append(Sweep(rows=tuple(ranked), footprints=tuple(touched)))
-    return [sweep for sweep in made if len(sweep.rows) >= LEAST_LENGTHS]
+    return [sweep for sweep in made if len(sweep.rows) >= LEAST_VALUES]
 
 
 def _footprints(outcomes: Iterable[Outcome]) -> dict[PointKey, int]:
@@ -134,9 +131,9 @@ def times_as_fast(row: Row, other: Row) -> float:
 def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
     first = sweep.rows[0]
     costs_ns = [cost_ns(row) for row in sweep.rows]
-    # Where the cost first is what it is at its least; the last LEAST_LENGTHS points always stay.
+    # Where the cost first is what it is at its least; the last LEAST_VALUES points always stay.
     cheap = next(place for place, cost in enumerate(costs_ns) if cost <= (1 + SAME_WITHIN) * min(costs_ns))
-    begun = min(cheap, len(costs_ns) - LEAST_LENGTHS)
+    begun = min(cheap, len(costs_ns) - LEAST_VALUES)
     rows = sweep.rows[begun:]
     visits = int(np.median([row.visits for row in rows]))
     noise = [relative_error(row) for row in rows]
@@ -171,7 +168,7 @@ def _levels(points: NoisyCurve) -> list[Piece]:
         if rises[weakest] >= 1 + ALIKE:
             break
         pieces[weakest : weakest + 2] = [(pieces[weakest][0], pieces[weakest + 1][1])]
-    inner = [piece for piece in pieces[1:-1] if points.sizes[piece[1]] / points.sizes[piece[0]] >= PLATEAU]
+    inner = [piece for piece in pieces[1:-1] if points.sizes[piece[1]] / points.sizes[piece[0]] >= MORE_THAN_TWICE]
     return [pieces[0], *inner, *(pieces[-1:] if len(pieces) > 1 else [])]
 
 

@@ -15,10 +15,19 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, FEW, LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
+from tollmeter.experiment.limits import (
+    ALIKE,
+    CLEARLY,
+    FAR_APART,
+    FEW,
+    LEAST_VALUES,
+    LEAST_VISITS,
+    MORE_THAN_TWICE,
+    SAME_WITHIN,
+)
 from tollmeter.inference.answers import middle
 from tollmeter.inference.curves import APART, inside, size_of
-from tollmeter.inference.knees import LEAST_SIZE_RATIO, CurveFit, Knee
+from tollmeter.inference.knees import CurveFit, Knee
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
 from tollmeter.numbers.meanings import meaning, with_meaning
@@ -103,8 +112,6 @@ SAME_COUNT = 1.02
 """Largest ratio of the page counts of two layouts that agree."""
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's counted size to its boundary in the curve: some page colours overflow early."""
-MEAN_WITHIN = 0.2
-"""Largest deviation, as a share, of a level that a prefetcher causes from the mean latency of its neighbours."""
 
 
 def with_counted_sizes(
@@ -202,8 +209,8 @@ def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
     return without(fit, [
         place
         for place in range(1, len(sizes))
-        if fit.knees[place].low < LEAST_SIZE_RATIO * sizes[place - 1]
-        and (abs(latencies[place] / means[place - 1] - 1) < MEAN_WITHIN
+        if fit.knees[place].low < MORE_THAN_TWICE * sizes[place - 1]
+        and (abs(latencies[place] / means[place - 1] - 1) < CLEARLY
              or _rises(sweep, (fit.knees[place - 1].high, fit.knees[place].low)))
     ])  # fmt: skip
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.limits import LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
+from tollmeter.experiment.limits import FAR_APART, LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
 from tollmeter.experiment.precision import LEAST_LAYOUTS, log_error
 from tollmeter.maths.distributions import KNOWN, LEVEL, NORMAL, combined, exp_or_inf, half_width, student_tails
 from tollmeter.model import (

@@ -184,8 +184,13 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
 
-BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
-_SHORT_BUDGETS_S = range(10, BUDGETS_S[0], 10)
+TEN, MINUTE_S = 10, 60
+HOUR_S = MINUTE_S**2
+BUDGETS_S = (
+    *range(TEN, MINUTE_S, TEN),
+    *range(MINUTE_S, TEN * MINUTE_S, MINUTE_S),
+    *range(TEN * MINUTE_S, HOUR_S + 1, TEN * MINUTE_S),
+)
 """Budgets in seconds that people type: a suggested budget is one of these."""
 LIMITED = (
     "a longer budget would not narrow them, since runs of this machine differ by as much; --against compares two "
@@ -292,15 +297,15 @@ def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
 
 def budget_beyond(budget_s: float, seconds: float) -> float:
     """The shortest usual budget above `budget_s` that lasts as long as `seconds`; whole hours beyond all usual ones."""
-    usual = (budget for budget in (*_SHORT_BUDGETS_S, *BUDGETS_S) if budget > budget_s and budget >= seconds)
-    return float(next(usual, 3600 * ceil(max(seconds, budget_s + 1) / 3600)))
+    usual = (budget for budget in BUDGETS_S if budget > budget_s and budget >= seconds)
+    return float(next(usual, HOUR_S * ceil(max(seconds, budget_s + 1) / HOUR_S)))
 
 
 def budget_text(seconds: int) -> str:
     """Returns a number of seconds in the form that --budget takes."""
-    if seconds % 3600 == 0:
-        return f"{seconds // 3600}h"
-    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
+    if seconds % HOUR_S == 0:
+        return f"{seconds // HOUR_S}h"
+    return f"{seconds // MINUTE_S}m" if seconds % MINUTE_S == 0 else f"{seconds}s"
 
 
 def _settled_in(open_s: Sequence[float], left_s: float) -> int:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.limits import FLOOR_SD, LEAST_VISITS
 from tollmeter.experiment.precision import LEAST_LAYOUTS, log_error
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.distributions import KNOWN, NORMAL
@@ -27,9 +27,6 @@ from tollmeter.maths.fits import change_points, level, scatter
 from tollmeter.model import LEAST_CHANGE, Build, Machine, Row, machine_key
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 from tollmeter.numbers.rows import row_key
-
-_LEAST_ERROR = 0.0005
-"""Smallest standard error of a row, for rows whose interval has no width, such as counts."""
 
 MachineKey = tuple[str, ...]
 
@@ -137,7 +134,7 @@ def cycles_of_point(reading: SeriesPoint) -> float | None:
 def _error(row: Row) -> float:
     """Standard error of the logarithm."""
     assert row.low and row.high
-    return max(_LEAST_ERROR, log_error(row.low, row.high))
+    return max(FLOOR_SD, log_error(row.low, row.high))
 
 
 def _steps(readings: Sequence[SeriesPoint], places: Sequence[int], in_cycles: bool) -> list[SeriesStep]:

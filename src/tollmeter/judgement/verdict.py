@@ -8,7 +8,7 @@ from statistics import median_low
 
 import msgspec
 
-from tollmeter.experiment.limits import FEW, HARDLY, LEAST_VISITS, MOSTLY
+from tollmeter.experiment.limits import FEW, HARDLY, LEAST_VISITS, MOSTLY, SOME
 from tollmeter.judgement.convergence import budget_text
 from tollmeter.model import REAL_CLOCKS, STOPPED, Row, RunInfo, RunVerdict, Study, Surroundings
 from tollmeter.numbers.meanings import HERE
@@ -16,14 +16,8 @@ from tollmeter.numbers.row_of import is_counted
 
 KERNEL = "kernel."
 """Prefix of the names of probes that measure work of the kernel."""
-MOST_QUIET_CONTENDED = 0.2
-"""Share of the time for which a quiet run's core may be contended without a note beside the verdict."""
-MOST_OTHERS = 0.2
-"""Highest share of CPU time of other programs on a quiet machine: kernel threads and accounting ticks take up to a
-tenth of an idle machine."""
 STATUS = "/proc/self/status"
 """The source that reports seccomp filters and a tracer."""
-MOST_UNREACHED = 0.25
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
@@ -41,7 +35,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     seen = run.surroundings if has_own_time else None
     # Other programs on the measured CPUs; where their time is not known, tasks that waited for a CPU.
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
-    beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
+    beside_others = seen is not None and (seen.company or (others or 0.0) > SOME)
     # Too few points converged on a core that was contended for most of the time.
     is_unsettled = run.converged < MOSTLY * run.points and (run.contended_share or 0.0) > MOSTLY
     if discarded_share(timed) > FEW or run.stolen_share > HARDLY or is_unsettled or beside_others:
@@ -93,7 +87,7 @@ def is_all_emulated(rows: Sequence[Row]) -> bool:
 
 def is_contended(run: RunInfo) -> bool:
     """Returns whether a run with verdict quiet had a core that was contended for long."""
-    return run.verdict == "quiet" and (run.contended_share or 0.0) > MOST_QUIET_CONTENDED
+    return run.verdict == "quiet" and (run.contended_share or 0.0) > SOME
 
 
 def unanswered(
@@ -105,7 +99,7 @@ def unanswered(
     measured first."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
-    if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
+    if len(run.uncompared) > SOME * (compared + len(run.uncompared)):
         return _without_ratio(run, compared)
     relatives = study.relatives if study else ()
     counted = any(relative.measure in ("instructions", "counted") and relative.value for relative in relatives)
@@ -117,7 +111,7 @@ def unanswered(
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
-    if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * MOSTLY:
+    if unreached > SOME * len(possible) and judged <= len(figures) * MOSTLY:
         return f"{unreached} of {len(possible)} rows were not reached"
     if figures and not judged and not counted:
         return f"none of the study's {len(figures)} figures could be compared with a measured number"

@@ -20,7 +20,7 @@ from tollmeter.catalog import Catalog, Executable
 from tollmeter.experiment.run_record import LEAST_WIDTH, MOST_PER_CYCLE
 from tollmeter.experiment.runs_differ import USUAL, USUAL_PLACED, EarlierRun, rows_sd, runs_sd
 from tollmeter.files import trust
-from tollmeter.judgement.convergence import BUDGETS_S, budget_text
+from tollmeter.judgement.convergence import BUDGETS_S, HOUR_S, budget_text
 from tollmeter.judgement.opposed import in_common
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
@@ -226,7 +226,7 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
     """Returns the request with the points that it leaves out, and the estimate that is printed before the run: that the
     budget is too short for most points, which points are measured in it, and which usual budget suffices."""
     long = (seconds for seconds in BUDGETS_S if _seconds_for_visits(request, seconds) >= plan.asked_s)
-    enough_s = next(long, 3600 * (ceil(plan.asked_s / 3600) + 1))
+    enough_s = next(long, HOUR_S * (ceil(plan.asked_s / HOUR_S) + 1))
     points = len(plan.points())
     asked = plan.asked or points
     counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"

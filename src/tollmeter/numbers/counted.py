@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from tollmeter.experiment.batches import BATCHES
-from tollmeter.experiment.limits import ALIKE, HARDLY, LEAST_VALUES, MOSTLY
+from tollmeter.experiment.limits import ALIKE, HARDLY, INEXPLICABLE, LEAST_VALUES, MOSTLY
 from tollmeter.model import Counted, Outcome, Probe, Work
 from tollmeter.numbers.meanings import BANDWIDTHS
+from tollmeter.numbers.plausible import WIDEST_LOAD_BYTES
 from tollmeter.numbers.units import short
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
-_BYTES_OF_INSTRUCTION = 128
-"""Most bytes that one instruction moves: a load and a store of 64 bytes, or a pair of loads."""
 _LEAST_ORDERED_BYTES = 16384
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
 """Instructions of a turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
@@ -29,8 +28,6 @@ _MOST_OF_SHORT, _AGREEING = 1.7, 0.6
 """Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
 half of the work. The share of trials that must show it, since a host that takes the CPU hides it in some. And the
 fewest trials for refusing a number."""
-_MOST_BESIDE = 30
-"""Highest ratio of an iteration's cost in the samples to that in counted batches: data may leave the cache."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
@@ -175,7 +172,7 @@ def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
         return None
     (length, *trials), sampled = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
     beside = min(trials, default=0) / length
-    if min(sampled, beside) <= 0 or max(sampled, beside) <= _MOST_BESIDE * min(sampled, beside):
+    if min(sampled, beside) <= 0 or max(sampled, beside) <= INEXPLICABLE * min(sampled, beside):
         return None
     return f"an iteration takes {short(sampled, 'ns')} in samples and {short(beside, 'ns')} in batches beside them"
 
@@ -208,7 +205,7 @@ def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
         return None
     if not work.bytes and not work.flops and operations > steps * (1 + HARDLY):
         return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"
-    if work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + HARDLY):
+    if work.bytes <= steps * 2 * WIDEST_LOAD_BYTES * (1 + HARDLY):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {work.bytes:g} bytes"
 

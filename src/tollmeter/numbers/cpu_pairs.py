@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
 from tollmeter.experiment.limits import LEAST_FOR_SCATTER, SAME_WITHIN
-from tollmeter.experiment.precision import PAIR_VISITS, Estimate, estimate_of_few
+from tollmeter.experiment.precision import PAIR_VISITS, USUAL_VISITS_SD, Estimate, estimate_of_few
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 from tollmeter.model import Metric, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
@@ -33,8 +33,6 @@ _LEAST_FOR_STATES = 160
 _PASSES = 8
 """Passes of the separation of pairs and states. With two visits of each pair, each pass halves the part of the state
 that is attributed to the pair."""
-_USUAL_SD = 0.05
-"""Standard deviation of visits if no pair has two."""
 
 
 class PairNumber(NamedTuple):
@@ -69,7 +67,7 @@ def pair_numbers(
     several = np.split(logs[np.argsort(owner, kind="stable")], np.cumsum(np.bincount(owner))[:-1])
     # Of visits of one pair: the middle of all deviations from the means of their pairs.
     deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
-    sd = float(np.median(np.abs(np.concatenate(deviations)))) / NORMAL_QUARTILE if deviations else _USUAL_SD
+    sd = float(np.median(np.abs(np.concatenate(deviations)))) / NORMAL_QUARTILE if deviations else USUAL_VISITS_SD
     return {
         pair: PairNumber(estimate_of_few(own, sd), len(own), exp(float(own.min())))
         for pair, own in zip(numbers, several, strict=True)

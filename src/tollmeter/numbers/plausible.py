@@ -13,7 +13,7 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.experiment.limits import LEAST_VISITS
-from tollmeter.experiment.run_record import FASTEST_CORE_HZ, LEAST_CALL_CYCLES, MARGIN
+from tollmeter.experiment.run_record import FASTEST_CORE_HZ, LEAST_CALL_CYCLES, MARGIN, MOST_PER_CYCLE
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
@@ -29,9 +29,9 @@ FLOPS_PER_CYCLE = 64
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
-    "B/s": (4 * WIDEST_LOAD_BYTES, "no core loads and stores more than four vectors of 64 bytes"),
+    "B/s": (2 * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES, "no core loads and stores more than four vectors of 64 bytes"),
     "flop/s": (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} floating-point operations"),
-    "op/s": (16, "no core starts more than sixteen operations"),
+    "op/s": (MOST_PER_CYCLE, f"no core starts more than {MOST_PER_CYCLE} operations"),
     **dict.fromkeys(("ns", "cycle"), (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} operations")),
 }
 """Highest rate of one core in a cycle, by a row's unit, above that of every existing core. It limits wrongly declared

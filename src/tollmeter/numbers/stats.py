@@ -10,7 +10,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, SOME
 from tollmeter.experiment.precision import Estimate, middle_of_sums, middles_of, of_rank
 from tollmeter.maths.distributions import NORMAL
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 LEAST_FOR_MODES = 12
 EXACT_PAIRS = 2500
-_LEAST_SHARE, _LEAST_SEEN = 0.2, 2
+_LEAST_SEEN = 2
 _APART, _APART_OF_FEW = log(1.1), 8 * log(1.1)
 """Smallest distance of two modes in logarithms: 10 %, and more for fewer batches, a quarter for six."""
 _EMPTY, _EMPTY_OF_FEW = 0.5, 1.7
@@ -111,7 +111,7 @@ def bimodal_split(visits: Sequence[Array]) -> float | None:
     if len(visits) < LEAST_FOR_SCATTER:
         return None
     ordered = np.sort(np.concatenate(visits))
-    least, mixed = int(np.ceil(_LEAST_SHARE * len(ordered))), int(_MIXED * len(ordered))
+    least, mixed = int(np.ceil(SOME * len(ordered))), int(_MIXED * len(ordered))
     widths = ordered[least + mixed : len(ordered) - least + 1] - ordered[least - 1 : len(ordered) - least - mixed]
     if not len(widths):
         return None

@@ -21,9 +21,16 @@ def in_words(name: object) -> str:
 
 Steps = tuple[tuple[float, str], ...]
 
-TIMES: Steps = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-SIZES: Steps = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
-DECIMALS: Steps = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+def _steps(ratio: float, *names: str) -> Steps:
+    """Returns the multiples of a unit, the largest first. ratio: of one to the next; names: from the unit upwards."""
+    return tuple((ratio**power, name) for power, name in enumerate(names))[::-1]
+
+
+THOUSAND, KIBI = 1000.0, 1024.0
+TIMES = _steps(THOUSAND, "ns", "µs", "ms", "s")
+SIZES = _steps(KIBI, "B", "KiB", "MiB", "GiB", "TiB")
+DECIMALS = _steps(THOUSAND, "", "k", "M", "G", "T")
 RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
          "turns": "turns"}  # fmt: skip

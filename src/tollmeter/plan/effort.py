@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.experiment.batches import BATCHES
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.pairs import LAYOUT_SERVES
 from tollmeter.experiment.precision import LEAST_SHARED
 from tollmeter.model import Point, Probe, Record, Visit
@@ -40,8 +40,6 @@ line of a walk takes the latency of memory, so a probe's largest layout predicts
 in a Zen 4 guest."""
 LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
-_LEAST_RATIOS = 5
-"""First visits from which their median ratio is used."""
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
 """Seconds besides the batches: an eighth of n to warm up, and reading the evidence."""
@@ -131,7 +129,7 @@ class Costs:
         point = visit.point
         if not (point in self._starting or point in self._asking or self.is_large(point)):
             self._ratios.append(seconds * self._slowness / self.first_visit_s(point, effort))
-            self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= _LEAST_RATIOS else 1.0
+            self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= LEAST_VALUES else 1.0
         if is_first and not effort.forks:
             made = msgspec.structs.replace(effort, samples=visit.samples)
             self._starting[point] = max(0.0, seconds - self._after_set_up_s(point, made))

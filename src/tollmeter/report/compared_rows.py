@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
+from tollmeter.experiment.core import LEAST_BUSY
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining_boundaries
 from tollmeter.model import Point, Results, Row, Value, assignments, first_few
 from tollmeter.numbers.meanings import part_of
@@ -180,7 +181,6 @@ def _span(texts: Sequence[str]) -> str:
 # ---- differences ----------------------------------------------------------------------------------------------------
 
 MOST_NAMED = 6
-LEAST_CONTENDED = 0.05
 """Share of the time in timed batches below which a contended core is no difference between runs."""
 
 
@@ -209,7 +209,7 @@ def _facts(results: Results) -> dict[str, str]:
     options = (f"budget {request['budget_seconds']:g} s" if "budget_seconds" in request else "",
                f"precision {100 * run.precision:g} %", f"CPUs {cpus}" if cpus else "",
                " ".join(request.get("places", ())))  # fmt: skip
-    contended = percent(share or 0.0) if (share or 0.0) >= LEAST_CONTENDED else f"under {percent(LEAST_CONTENDED)}"
+    contended = percent(share or 0.0) if (share or 0.0) >= LEAST_BUSY else f"under {percent(LEAST_BUSY)}"
     return {
         "run": run_name(results),
         "suite": run.suite,

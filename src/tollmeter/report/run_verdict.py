@@ -6,15 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter.experiment.limits import SOME
 from tollmeter.judgement.convergence import budget_text
-from tollmeter.judgement.verdict import (
-    MOST_OTHERS,
-    MOST_QUIET_CONTENDED,
-    discarded_share,
-    is_contended,
-    is_held_back,
-    unread,
-)
+from tollmeter.judgement.verdict import discarded_share, is_contended, is_held_back, unread
 from tollmeter.model import Results, RunInfo, Surroundings, first_few
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.shown import NARROW, narrow
@@ -116,7 +110,7 @@ def _of_first_screen(results: Results) -> list[str]:
     are measured first."""
     run = results.index.run
     known, of = narrow(results)
-    is_beside_others = (run.contended_share or 0.0) > MOST_QUIET_CONTENDED and 2 * run.converged < run.points
+    is_beside_others = (run.contended_share or 0.0) > SOME and 2 * run.converged < run.points
     is_worth = is_beside_others and known and of >= LEAST_SHOWN
     return [f"{known} of {of} numbers shown within {percent(NARROW)}"] if is_worth else []
 
@@ -184,7 +178,7 @@ def _beside_others(run: RunInfo, again: str) -> Step:
     an alternative is named."""
     seen = run.surroundings
     longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
-    if seen and (seen.company or (seen.others or 0.0) > MOST_OTHERS):
+    if seen and (seen.company or (seen.others or 0.0) > SOME):
         return Step(again, f"when the other programs have ended{f', or with{longer}' if longer else ''}")
     if not longer:
         return Step(again, "with fewer probes, or in a guest with whole cores")

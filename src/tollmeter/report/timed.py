@@ -10,10 +10,9 @@ from itertools import islice
 from math import inf, log, log1p
 from statistics import fmean
 
-from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS, SOME
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, pair_name
-from tollmeter.judgement.verdict import MOST_OTHERS
 from tollmeter.model import EXIT_STATUS, OUTPUT_GAUGE, Opposed, Outcome, Results, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, ratio_in_words, size, time
 
@@ -60,7 +59,7 @@ def lines(
     if len(first) > 1:
         yield "The commands print different output."
     others = run.surroundings.others if run.surroundings else None
-    if others and others > MOST_OTHERS:
+    if others and others > SOME:
         yield f"Other programs took {percent(others)} of the CPUs' time meanwhile."
 
 

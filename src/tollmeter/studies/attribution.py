@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import ALIKE, HARDLY
+from tollmeter.experiment.limits import ALIKE, HARDLY, LEAST_VALUES, SAME_WITHIN
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import bounded
@@ -30,10 +30,8 @@ from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.readings import NS_PER_SECOND
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
-_LEAST_POINTS = 3
 _DRAWS = 20
 """Number of draws of a program's times, from which the interval of each part is estimated."""
-_LEVEL_LOSES = 0.05
 LARGEST = 3
 """Number of a study's differences that are attributed."""
 UNCOUNTED = (
@@ -196,7 +194,7 @@ def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
     return tuple(
         name
         for name, size in sizes.items()
-        if min(1.0, size / other.footprint) - min(1.0, size / one.footprint) > _LEVEL_LOSES
+        if min(1.0, size / other.footprint) - min(1.0, size / one.footprint) > SAME_WITHIN
     )
 
 
@@ -294,7 +292,7 @@ def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[
     unknown = ""
     if not prices.load.sizes:
         unknown = "this run measured no latency over size"
-    elif len({need.footprint for need in timed}) < _LEAST_POINTS:
+    elif len({need.footprint for need in timed}) < LEAST_VALUES:
         unknown = "counts at two sizes of the program or more are needed to distinguish them"
     fits = {} if unknown else _fit(counted, waits, prices.fault_ns or 0.0)
     return {

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS, NEGLIGIBLE
 from tollmeter.model import Program, Relative, Results, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.units import in_percent
@@ -35,8 +35,6 @@ _CLOCKS: dict[Measure, Sequence[str]] = {
 _MEANS = {"memory": "resident-peak", "asked": "asked", "instructions": "cpu-time"}
 """Meaning of the metric of a measure; of the others it is the probe's first metric, its work without its set-up."""
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
-_FLOOR = 0.005
-"""Smallest share that counts as a saving or a cost: half a percent rounds to nothing."""
 MULTIPLE = 5
 """Ratio from which a change is printed as a multiple: +30066 % is unreadable."""
 EMULATED = "It ran under an emulator, whose time is not the target's."
@@ -172,22 +170,22 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     ranked = sorted(counted, key=lambda program: -program[1])
     shares = []
     for what, share in dict.fromkeys((ranked[0], ranked[-1])):
-        size = "nothing" if abs(share) < _FLOOR else f"{'-' if share < 0 else ''}{in_percent(abs(share))}"
+        size = "nothing" if abs(share) < NEGLIGIBLE else f"{'-' if share < 0 else ''}{in_percent(abs(share))}"
         shares.append(f"{size} of the time ({what})")
     return f"{head} By counts it would save {' to '.join(shares)}; its time was not measured: {why}"
 
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
     """Returns the verdict. Without a time, an ABI is judged by its saving of memory."""
-    faster = [relative for relative in time if relative.high is not None and relative.high < 1 - _FLOOR]
-    slower = [relative for relative in time if relative.low is not None and relative.low > 1 + _FLOOR]
+    faster = [relative for relative in time if relative.high is not None and relative.high < 1 - NEGLIGIBLE]
+    slower = [relative for relative in time if relative.low is not None and relative.low > 1 + NEGLIGIBLE]
     if faster and not slower:
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
     costs = f": it costs some for {_names(slower)}" if slower else ""
     but = f", and saves no time{costs}" if time else ""
-    smaller = [relative for relative in memory if (relative.high or 1) < 1 - _FLOOR]
+    smaller = [relative for relative in memory if (relative.high or 1) < 1 - NEGLIGIBLE]
     if 2 * len(smaller) > len(memory):
         most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
         return f"{abi} is worth it here where memory is short{most}{but}."
@@ -212,7 +210,7 @@ def _saved(several: Sequence[Relative], of: str) -> str:
 
 def _change(relative: Relative) -> str:
     share = (relative.value or 1.0) - 1
-    if abs(share) < _FLOOR or (relative.low or 1.0) <= 1 <= (relative.high or 1.0):
+    if abs(share) < NEGLIGIBLE or (relative.low or 1.0) <= 1 <= (relative.high or 1.0):
         return "as much"
     if share + 1 >= MULTIPLE:
         return f"{share + 1:.0f} times the"
