@@ -871,7 +871,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a frequency in one visit alone": (in_visit("witness", frequency_khz=4_000_000), "visits of an ABI"),
     "faults in each sample of a visit": (faults, "its point's other visits"),
     "a run that is throttled without a quota": (in_notes(throttled_s=0.1), "it has a quota"),
-    "a quota of nothing": (in_notes(quota=0.0), "than its quota"),
+    "a quota of a thousandth of a per cent": (in_notes(quota=1e-5), "than its quota"),
     "a billion interrupts a second": (in_notes(interrupts={"LOC": 1e9}), "interrupts a second on a CPU"),
     "a run in 64 KiB of memory": (
         lambda told: [in_notes(memory_limit=1 << 16)(told), with_footprints(told)], "its visits fill",
@@ -1057,10 +1057,6 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "a clock beyond a line that is Linux's": (
         in_all("clock", lambda one: one.update(kind="external")), "a hardware clock",
-    ),
-    "a core above Linux's capacity": (
-        lambda told: [one.setdefault("topology", {}).update(online="0-1", kinds=[{"cpus": "0-1", "capacity": 5000}])
-                      for one in machines(told)], "the capacity of a core",
     ),
     "more memory management than time": (in_notes(paging={"pgfault": 10**12}), "events of memory management"),
     "two metrics of one time": (

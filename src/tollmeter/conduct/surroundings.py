@@ -23,7 +23,9 @@ _POLICIES = {
     os.SCHED_OTHER: "other", os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle", os.SCHED_FIFO: "fifo",
     os.SCHED_RR: "rr",
 }  # fmt: skip
-_IDLE, _IOWAIT, _FIELDS = 3, 4, 8
+_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Fields of a CPU in /proc/stat (proc(5)); guest time, which follows, is part of user time."""
+_IDLE, _IOWAIT = _FIELDS.index("idle"), _FIELDS.index("iowait")
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Fewest seconds of CPU time from which a share is computed, since the kernel counts in ticks of 10 ms."""
@@ -120,7 +122,7 @@ def _ticks(cpus: Collection[int]) -> list[list[int]]:
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
         named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
-        ours = [[int(field) for field in words[1 : 1 + _FIELDS]] for words in named if int(words[0][3:]) in cpus]
+        ours = [[int(field) for field in words[1 : 1 + len(_FIELDS)]] for words in named if int(words[0][3:]) in cpus]
         return [ticks for ticks in ours if len(ticks) > _IOWAIT]
     return []
 

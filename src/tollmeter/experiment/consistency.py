@@ -786,4 +786,4 @@ def _joined(several: Sequence[Sequence[Floats]]) -> list[Floats]:
 Keys = NDArray[np.uint64]
 T = TypeVar("T", bound=np.generic)
 _RATES = ("control_hz", "width_hz", "width_between_hz")
-_MIX = np.random.default_rng(1).integers(1, 2**63, (len(_RATES), LEAST_VALUES), dtype=np.uint64) | np.uint64(1)
+_MIX = np.random.default_rng(1).integers(1, LONGEST_NS, (len(_RATES), LEAST_VALUES), dtype=np.uint64) | np.uint64(1)

@@ -19,7 +19,8 @@ HALVED_IN, LEAST_OF_HALF = 4, 3
 turns."""
 LEAST_READINGS = 2000
 """Shortest length of the shorter batch, in clock readings."""
-MOST_LONG, LEAST_ITERATIONS = 8.0, 8
+MOST_LONG = 8.0
+LEAST_ITERATIONS = MOST_LONG
 """Highest ratio of a batch's length to the requested length, and of the requested length to it, for batches of at least
 LEAST_ITERATIONS iterations: calibration repeats below a quarter and above four times, and other workloads start and
 stop meanwhile. The ratio also bounds the time of an iteration in the samples over that in the longest counted batch: 6

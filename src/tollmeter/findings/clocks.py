@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tollmeter.experiment.core import own_ratio
-from tollmeter.experiment.limits import CLEARLY, LEAST_SAMPLES, LEAST_VISITS, MOSTLY
+from tollmeter.experiment.limits import CLEARLY, HARDLY, LEAST_SAMPLES, LEAST_VISITS, MOSTLY, NEGLIGIBLE
 from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
@@ -28,10 +28,10 @@ BOOST = (
     Setting(path="/sys/devices/system/cpu/cpufreq/boost", values=("1",)),
     Setting(path="/sys/devices/system/cpu/intel_pstate/no_turbo", values=("0",)),
 )
-LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
+LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = NEGLIGIBLE, HARDLY
 """Smallest deviation of a clock's rate that is reported, with many visits and with few. A crystal is off by at most
 0.01 %, and the ratio of one visit was off by up to 0.6 % on busy machines. A run of 5 s may have one visit or two."""
-LEAST_RATES = 20
+LEAST_RATES = 2 * LEAST_SAMPLES
 """Fewest readings of the core's rate for its scatter, and fewest in a third of a run for its drift."""
 EXPENSIVE_TRAP = 2.0
 

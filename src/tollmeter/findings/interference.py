@@ -8,7 +8,7 @@ from statistics import median
 
 from tollmeter.experiment.core import LEAST_BUSY
 from tollmeter.experiment.evidence import missing_evidence
-from tollmeter.experiment.limits import HARDLY, LEAST_VALUES, SOME
+from tollmeter.experiment.limits import HARDLY, LEAST_VALUES, SAME_WITHIN, SOME
 from tollmeter.findings import (
     LEAST_LOST,
     MOST_NAMED,
@@ -25,9 +25,9 @@ from tollmeter.model import OUTPUT_GAUGE, Evidence, Machine, Results, Row, Sever
 from tollmeter.numbers.units import in_percent, short
 
 ORDINARY_POLICY = "other"
-LEAST_REGULAR = 0.25
+LEAST_REGULAR = SOME
 """Smallest share of equal distances between interruptions that shows a period."""
-TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
+TICKS_HZ = (100, 250, 300, 1000)
 TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
 BUSY_REMEDY = (
     "end them (`ps -eo pcpu,pid,comm --sort=-pcpu | head` lists them), or measure on CPUs that they do not use (--cpus)"
@@ -310,7 +310,7 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
         period_ns = period.median or 0.0
         source = f"an event that repeats every {period_ns / 1e6:.3g} ms"
         for hz in TICKS_HZ:
-            if abs(period_ns * hz / 1e9 - 1) <= PERIOD_WITHIN:
+            if abs(period_ns * hz / 1e9 - 1) <= SAME_WITHIN:
                 source, remedy = f"the timer's tick, {hz} a second", TICK_REMEDY
                 break
     words = f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}"

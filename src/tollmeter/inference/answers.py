@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, hypot
 from typing import Any
 
-from tollmeter.experiment.limits import NEGLIGIBLE
+from tollmeter.experiment.limits import INEXPLICABLE, NEGLIGIBLE
 from tollmeter.experiment.precision import log_error
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, InferenceKind, Probe, Record, Row, Value
@@ -16,8 +16,6 @@ from tollmeter.numbers.stats import Estimate
 
 Probes = Mapping[str, Probe]
 Parameters = tuple[tuple[str, Value], ...]
-
-MOST_ERROR = 100.0
 
 
 class InferredNumber(Record, frozen=True):
@@ -62,7 +60,7 @@ def relative_error(row: Row) -> float:
     if row.low is None or row.high is None:
         return NEGLIGIBLE
     if row.low <= 0:
-        return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
+        return min(absolute_error(row) / abs(middle(row)), INEXPLICABLE)
     return max(log_error(row.low, row.high), NEGLIGIBLE)
 
 

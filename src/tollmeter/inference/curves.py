@@ -18,8 +18,9 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import CLEARLY, FAR_APART, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import FAR_APART, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.precision import USUAL_VISITS_SD
+from tollmeter.experiment.run_record import MOST_LEVELS
 from tollmeter.inference.answers import number
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import nearest_rising
@@ -29,9 +30,10 @@ from tollmeter.numbers.stats import Array
 
 BEST_PAGES_FIRST = ("huge", "small", "local")
 TORN = 2.0
-APART = 1 + CLEARLY
+APART = 1.35
 """Smallest ratio of the latencies of two levels: two states with a smaller ratio belong to one level."""
-MOST_SEGMENTS = 9
+MOST_SEGMENTS = 2 * MOST_LEVELS + 1
+"""Most plateaus and rises of a curve: of each cache, and memory."""
 
 
 def size_of(row: Row) -> int:

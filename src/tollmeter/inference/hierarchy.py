@@ -54,7 +54,9 @@ MOST_APART = 64
 levels."""
 MOST_MISSED = 2
 """Largest ratio of a size's time to the latency of its level: beyond it, the fit has joined several levels."""
+
 BEYOND_UNTOLD = 8 << 20
+"""Bytes of a walk that certainly reaches memory, if the system reports no cache: more than most guests get of one."""
 
 
 @dataclass(frozen=True)
@@ -472,8 +474,7 @@ def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:
 
 # ---- the system's sizes ----------------------------------------------------------------------------------------------
 
-TOLERATED = {"L1d": 0.15}
-_MOST_DOUBT = 3.0
+_MOST_DOUBT = MORE_THAN_TWICE
 """Largest ratio of the ends of a size's interval for a comparison. If too few visits resolve the second cache from the
 third, both look like one cache that may end anywhere between."""
 
@@ -487,7 +488,7 @@ def disagrees(level: Level, machine: Machine) -> bool:
     if high > _MOST_DOUBT * low:
         return False
     nearest = min(max(low, level.os_size_bytes), high)
-    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, CLEARLY)
+    return abs(nearest / level.os_size_bytes - 1) > CLEARLY
 
 
 def bytes_left(level: Level, machine: Machine) -> float | None:

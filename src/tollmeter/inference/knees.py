@@ -8,47 +8,46 @@ moves. Knees that BIC rejects, that fewer than two points support, or that are c
 removed, the weakest first. This uses a coarse grid; the remaining knees are then fitted on a fine one.
 
 A sharp knee shows only that the capacity lies between two sizes of the sweep, and a blurred one gives little more. A
-prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does not
-use it. Sizes in bytes, latencies in the unit of the input."""
+prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75). The interval does not use it. Sizes in
+bytes, latencies in the unit of the input."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, exp, floor, inf, log2
+from math import ceil, exp, floor, gcd, inf, log2
 
 import msgspec
 import numpy as np
 
 from tollmeter.experiment.limits import CLEARLY, FAR_APART, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
-from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
+from tollmeter.inference.shapes import DOUBLINGS, FULL_COLOUR, MANY_COLOURS, SHAPES, WAYS, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
 from tollmeter.maths.fits import not_negative
 from tollmeter.model import USUAL_PAGE_BYTES, Record
 from tollmeter.numbers.stats import Array
 
 FAR_OFF = 3.0
-LEAST_TRUST = 6.0
+LEAST_TRUST = 2 * FAR_OFF
 ROUNDS = 3
-WAYS_OF_COLOUR = 16
+WAYS_OF_COLOUR = WAYS[-1]
 LEAST_OF_LUCK = 1 << 20
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
 """Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
 closely."""
-COARSE_STEPS, FINE_STEPS = 16, 24
+SMEARED = tuple(shape for shape in MANY_COLOURS if shape.ways in (*WAYS[1::2], inf) and shape.keenness < inf)
 COARSE_SHAPES = (
-    tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
-    (*(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
-     Shape(ways=12.0, keenness=inf, colours=1)),
-)  # fmt: skip
+    tuple(shape for shape in SMEARED if shape.keenness == 2),
+    (*(shape for shape in SMEARED if shape.keenness != 2), FULL_COLOUR),
+)
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
-LONGEST_RUN = 4
+LONGEST_RUN = DOUBLINGS
 """Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
 of doublings, and largest number of doublings."""
 MOST_TURNS = 6
@@ -56,7 +55,10 @@ BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
 that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2
 if no evidence counts."""
-ROUNDNESS = {0.0: 12.0, 0.5: 8.0, 0.25: 5.0, 0.75: 5.0, 0.125: 2.0, 0.375: 2.0, 0.625: 2.0, 0.875: 2.0}
+EIGHTHS, ROUNDER = 8, 4.0
+"""Parts of a doubling of which the grid of capacities has whole numbers."""
+COARSE_STEPS, FINE_STEPS = 2 * EIGHTHS, 3 * EIGHTHS
+"""Steps of a doubling of the capacity."""
 
 Place = tuple[int, int]  # capacity, shape
 
@@ -87,16 +89,15 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
     from the knees of both kinds of coarse shapes, and the fit with the lower BIC is kept."""
     even = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     starts = [_coarse(even, points, shapes, most_levels, page_bytes) for shapes in COARSE_SHAPES]
-    shapes = SHAPES if page_bytes == USUAL_PAGE_BYTES else SHAPES + OF_LARGE_PAGES
-    judge = Search(even, FINE_STEPS, shapes, page_bytes)
+    judge = Search(even, FINE_STEPS, SHAPES, page_bytes)
     fits = []
     for trusted, rough in starts:
-        search = Search(trusted, FINE_STEPS, shapes, page_bytes)
+        search = Search(trusted, FINE_STEPS, SHAPES, page_bytes)
         fits.append((trusted, search.settled([search.place(capacity, shape) for capacity, shape in rough])))
     trusted, knees = min(
         fits, key=lambda fit: bic(judge.solve(fit[1])[1], judge.count, PARAMETERS_OF_KNEE * len(fit[1]))
     )
-    search, wide = (Search(fit, FINE_STEPS, shapes, page_bytes) for fit in (trusted, _misfit(judge, trusted, knees)))
+    search, wide = (Search(fit, FINE_STEPS, SHAPES, page_bytes) for fit in (trusted, _misfit(judge, trusted, knees)))
     return _fit(search, wide, knees)
 
 
@@ -328,6 +329,13 @@ def _grid(least: float, most: float, steps_per_octave: int) -> tuple[Array, Arra
     octaves = range(floor(log2(least)), ceil(log2(most)) + 1)
     steps = [(octave, step / steps_per_octave) for octave in octaves for step in range(steps_per_octave)]
     sizes = np.array([2.0**octave * (1 + step) for octave, step in steps])
-    prior = np.array([ROUNDNESS.get(step, 1.0) for _, step in steps])
+    prior = np.array([_roundness(step) for _, step in steps])
     inside = (sizes >= least) & (sizes <= most)
     return sizes[inside], prior[inside]
+
+
+def _roundness(share: float) -> float:
+    """Returns the prior weight of a capacity that exceeds a power of two by this share of it: ROUNDER for each binary
+    digit that a whole number of eighths lacks."""
+    eighths = EIGHTHS * share
+    return max(1.0, ROUNDER * log2(gcd(int(eighths), EIGHTHS))) if eighths % 1 == 0 else 1.0

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import exp, inf, log, sqrt
 from statistics import median
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VALUES
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VALUES, MORE_THAN_TWICE
 from tollmeter.inference.answers import (
     InferredNumber,
     YesOrNo,
@@ -42,7 +42,7 @@ from tollmeter.numbers.stats import Estimate
 LEAST_SHOWING = 2
 """Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
-NEAR_CAPACITY = (0.3, 2.1)
+NEAR_CAPACITY = (1 / MORE_THAN_TWICE, MORE_THAN_TWICE)
 
 
 def translation(

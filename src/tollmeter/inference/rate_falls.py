@@ -34,7 +34,6 @@ WAY = "way"
 MOST_GUESSED_CYCLES = 200.0
 """Highest cost of branch mispredictions in an operation: about ten of its branches depend on the values, and each
 misprediction costs about 20 cycles. The cost of a trap has another cause, and is usually higher."""
-USUAL_HZ = 1e9
 
 Cache = tuple[str, float, float]
 """Name of a cache, and the least and most bytes that it may hold."""
@@ -76,7 +75,7 @@ def lengths(
     curves = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in curves)
     caches = _caches(machine, hierarchy)
-    guessed_ns = MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or USUAL_HZ)
+    guessed_ns = MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or NS_PER_SECOND)
     known = _Known(_twins(curves, probes), guessed_ns)
     return tuple(_falls_of(sweep, known, caches if sweep.rows[0].target == place else ()) for sweep in curves)
 

@@ -20,6 +20,7 @@ from tollmeter.experiment.limits import (
     CLEARLY,
     FAR_APART,
     FEW,
+    HARDLY,
     LEAST_VALUES,
     LEAST_VISITS,
     MORE_THAN_TWICE,
@@ -108,7 +109,7 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
 # ---- capacity --------------------------------------------------------------------------------------------------------
 
 LEVELS = ("first", "second")
-SAME_COUNT = 1.02
+SAME_COUNT = 1 + HARDLY
 """Largest ratio of the page counts of two layouts that agree."""
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's counted size to its boundary in the curve: some page colours overflow early."""

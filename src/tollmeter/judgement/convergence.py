@@ -27,11 +27,11 @@ from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 from tollmeter.numbers.units import span
 
-MOST_FOR_UNCONTENDED = 12
+MOST_FOR_UNCONTENDED = 2 * LEAST_FOR_SCATTER
 """Highest number of visits of a point to measure its uncontended cost. Without this limit some points had 64 visits in
 a default run, while other points lacked three."""
 MOST_ADDED, OF_A_GAP = 12, 3
-OF_TRAFFIC = 1 / 12
+OF_TRAFFIC = 1 / MOST_ADDED
 """Largest step between neighbours of a curve of latency over traffic: 1/12 of the highest traffic, or a latency ratio
 of 1.25."""
 _FLAT_TIMES = 8

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.limits import FEW, LEAST_VISITS
+from tollmeter.experiment.limits import FEW, LEAST_VISITS, NEGLIGIBLE
+from tollmeter.judgement.compare import FALSE_DISCOVERIES
 from tollmeter.maths.distributions import NORMAL_QUARTILE, student_tails
 from tollmeter.model import PRECISION, Outcome, Topology
 from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
@@ -23,9 +24,9 @@ LEAST_SLOWER = log(1 + PRECISION)
 """Logarithm of the smallest slowdown that nearly every visit of a slow CPU must show. With noise of 0.7 %, the three
 visits of a core that is 5 % slower show it in 19 of 20 runs, and an equal CPU that was disturbed in two of three visits
 is not named."""
-_FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, 0.05
+_FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, FALSE_DISCOVERIES
 """Highest share of wrongly named CPUs, and of machines of many CPUs on which a CPU is wrongly named."""
-_USUAL_SD = 0.005
+_USUAL_SD = NEGLIGIBLE
 """Usual standard deviation of CPUs of one kind, which a few CPUs do not show; it counts as _USUAL_FREEDOM CPUs."""
 _USUAL_FREEDOM = 30.0
 _OF_MAD = 0.37

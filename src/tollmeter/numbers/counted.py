@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from tollmeter.experiment.alike import FIRST_STEPS
 from tollmeter.experiment.batches import BATCHES
 from tollmeter.experiment.limits import ALIKE, HARDLY, INEXPLICABLE, LEAST_VALUES, MOSTLY
 from tollmeter.model import Counted, Outcome, Probe, Work
@@ -16,7 +17,6 @@ from tollmeter.numbers.units import short
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
-_LEAST_ORDERED_BYTES = 16384
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
 """Instructions of a turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
 sparc have a third, in the delay slot of the branch."""
@@ -30,7 +30,7 @@ half of the work. The share of trials that must show it, since a host that takes
 fewest trials for refusing a number."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
-_LEAST_PAGES, _FEW_PAGES = 512, 128
+_LEAST_PAGES, _FEW_PAGES = 2 * FIRST_STEPS, FIRST_STEPS // 2
 """Fewest pages of a walk whose randomness is checked, and fewest pages that its first 256 steps must enter: 256 random
 steps through 512 pages enter at least 200, and those of a walk that stays within a few pages about 32."""
 
@@ -262,7 +262,7 @@ def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction in the order of a walk. Few cells are mostly neighbours. Each line has one cell: a second
     cell would hit, and a line without a cell is not part of the size."""
-    if counts.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
+    if counts.chase_bytes < FIRST_STEPS * counts.line_bytes or WALK not in _means(probe):
         return None
     if counts.chase_in_order > MOSTLY:
         return "its walk goes through the buffer in the order of its addresses, which is prefetched"

@@ -32,7 +32,7 @@ from tollmeter.model import Lanes, Metric, Outcome, Probe
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
 """Work that a rate counts, and the number of its units in one unit of that work."""
 NS_PER_SECOND = 1e9
-_MOST_WORK = 1e18
+_MOST_WORK = NS_PER_SECOND**2
 """Most work of one iteration: more than all machines do in a second."""
 
 Names = NDArray[np.object_]

@@ -48,13 +48,14 @@ from tollmeter.numbers.plausible import without_implausible
 from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import PointReadings, bare, gauge_row, row_of
 from tollmeter.numbers.series import Series
+from tollmeter.numbers.units import in_percent
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
 _SERVED = (
-    f"more than {100 * HARDLY:.0f} % of its time may be the loader's, which serves system calls of {{}}: "
+    f"more than {in_percent(HARDLY)} of its time may be the loader's, which serves system calls of {{}}: "
     "its own time needs a kernel that knows this ABI"
 )
 _NOT_COUNTED = (

@@ -10,7 +10,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, SOME
+from tollmeter.experiment.limits import ALIKE, LEAST_FOR_SCATTER, LEAST_SAMPLES, MOSTLY, SOME
 from tollmeter.experiment.precision import Estimate, middle_of_sums, middles_of, of_rank
 from tollmeter.maths.distributions import NORMAL
 
@@ -18,12 +18,13 @@ __all__ = ["Array", "Estimate", "benjamini_hochberg", "bimodal_split", "hodges_l
 
 Array = NDArray[np.float64]
 
-LEAST_FOR_MODES = 12
+LEAST_FOR_MODES = 2 * LEAST_FOR_SCATTER
 EXACT_PAIRS = 2500
 _LEAST_SEEN = 2
-_APART, _APART_OF_FEW = log(1.1), 8 * log(1.1)
+_APART = log(1 + ALIKE)
+_APART_OF_FEW = LEAST_SAMPLES * _APART
 """Smallest distance of two modes in logarithms: 10 %, and more for fewer batches, a quarter for six."""
-_EMPTY, _EMPTY_OF_FEW = 0.5, 1.7
+_EMPTY, _EMPTY_OF_FEW = MOSTLY, 1.7
 """Share of the distance between two modes that must be empty: half, and more for fewer visits. With visits that
 scatter by 10 %, half alone classified one in eight unimodal points of six visits as bimodal, and three quarters one
 in fifty."""

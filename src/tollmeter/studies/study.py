@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.limits import CLEARLY, LEAST_VISITS
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS
 from tollmeter.model import (
     PRECISION,
     REAL_CLOCKS,
@@ -36,7 +36,7 @@ from tollmeter.studies.claim_rows import Measured, measured_claim, timed_by
 from tollmeter.studies.matching_rows import HOSTED
 from tollmeter.studies.relatives import gains, relatives
 
-TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, "crossing": 0.25}
+TOLERANCES: dict[Relation, float] = {"about": CLEARLY, "change": FAR_APART, "same": ALIKE, "crossing": CLEARLY}
 """Default tolerances of claims. about, crossing: share of the value, as a factor either way; change: share of the
 change; same: either way."""
 MORE = 1 + PRECISION
