@@ -22,6 +22,7 @@ from tollmeter.targets.child import Child, leashed
 _USUAL = (Path("/run/lock"), Path("/tmp"))
 _NAME = "tollmeter.measuring"
 _LOOKS_EVERY_S = 0.5
+"""Seconds between two attempts to get the lock."""
 _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 

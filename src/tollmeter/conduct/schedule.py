@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.conduct.judging import Judging
-from tollmeter.experiment.limits import LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_VISITS, MOST_AGAIN
 from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.model import Outcome, Point, Status, Visit
@@ -25,9 +25,6 @@ _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"}
 """Statuses after which a point is not visited again: the boundary does not exist here, its number is worthless, or it
 takes too much of the run's time."""
 _MOST_FAILURES = 2
-_MOST_AGAIN = 3
-"""Highest number of further visits of a point that the judge reports as different; a persisting difference is
-printed."""
 _FOR_KNEES = 0.05
 """Share of the budget for points near cache boundaries if there is too little time for all points."""
 _LARGE_SHARE = 0.125
@@ -307,7 +304,7 @@ class Schedule:
             for point in self._judging.differing()
             if self._count(point) >= LEAST_VISITS
             and not self._has_failed(point)
-            and self._review_visits[point] < _MOST_AGAIN
+            and self._review_visits[point] < MOST_AGAIN
             and self._first_s(point) <= left_s
         ]
         self._review_visits.update(differing)

@@ -14,6 +14,7 @@ from typing import Any
 from tollmeter.model import Failure
 
 _INTERRUPTED = 130
+"""Exit status after SIGINT, as a shell gives it: 128 and the signal's number, 2."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -119,7 +119,7 @@ TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, SAME_LOOP, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
             AS_LONG, AS_MANY, AS_WIDE, DELAYED, OUTRUNS, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that another workload can make false of a visit: of one to four visits in 500 in a guest at load 10."""
-MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
+MOST_DISTURBED, DISTURBED_SHARE = LEAST_VALUES, 0.05
 """Highest number and share of a run's visits whose violation may be due to other workloads: ten times the measured
 share, and a few visits in a run of a few seconds."""
 

@@ -31,7 +31,10 @@ from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Outcome, StateName
 
 _STEADY = 0.002
+"""Least scatter of the clock's logarithm at which visits show whether costs follow it."""
 _LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
+"""Least sum of evidence by which a cost follows the clock, most evidence of one point, and difference of the logarithms
+of two costs over which a point's weight falls to a third."""
 _STEPPED = 0.98
 """Share of the visit's clock below which a sample's own clock is used. A busy sibling slows the control loop by up to 2
 %."""
@@ -149,11 +152,14 @@ WHOLE_FROM = 1 - SAME_WITHIN
 """Share of the full width from which a reading counts as uncontended. A sibling that takes less is not distinguished
 from a burst that was cut short."""
 _HEAP = 0.03
+"""Width of a mode of widths, as a share."""
 _LEAST_SHARE = 0.02
-_LOOKS = 3
-"""Highest number of width readings of a sample."""
+"""Least share of the readings in a mode."""
+_LOOKS = ("width_before_hz", "width_between_hz", "width_hz")
+"""Width readings of a sample, in order."""
 _NAMES = np.array(["unknown", "contended", "uncontended"], object)
 _ALTERNATES = 0.6
+"""Least ratio of the adjacent readings that differ to those that differ in random order."""
 LEAST_BUSY = 0.05
 """Lowest share of readings beside a busy sibling that matters: a smaller share slows a row by less than 1 %."""
 
@@ -183,7 +189,7 @@ class CoreSeen(NamedTuple):
 
 def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
     """Returns the clock and the width of the core that served visits of one target and ABI, in the order of time."""
-    most = _LOOKS * sum(len(outcome.samples) for outcome in outcomes)
+    most = len(_LOOKS) * sum(len(outcome.samples) for outcome in outcomes)
     seen, in_order, count = np.empty(most), np.empty(most, np.float32), 0
     clocks = [np.empty(0)]
     for some in chunks(outcomes):
@@ -273,7 +279,7 @@ def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
 def _looks(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
     """Returns independent additions per cycle before each sample, in its middle and after it; 0 if not measured.
     at_step: by the clock that the control loops of the sample show; else by the clock of its visit."""
-    read = np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
+    read = np.stack([taken.column(name) for name in _LOOKS], axis=1)
     own = taken.spread(clocks_hz)
     around = sample_clocks(taken, clocks_hz) if at_step else np.stack([own, own], axis=1)
     clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)

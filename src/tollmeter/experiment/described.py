@@ -15,8 +15,10 @@ import numpy as np
 
 from tollmeter.experiment.limits import INEXPLICABLE, LEAST_SAMPLES, SAME_WITHIN
 from tollmeter.experiment.machine_record import X86, unlikely
+from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.experiment.visit_table import VisitTable, is_of_this_machine
 from tollmeter.model import (
+    USUAL_PAGE_BYTES,
     Build,
     ClockReading,
     Machine,
@@ -32,7 +34,8 @@ from tollmeter.model import (
 from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
-MOST_TRAFFIC = 1024.0
+MOST_TRAFFIC = USUAL_PAGE_BYTES
+"""Highest ratio of the bus traffic to the bytes: an access moves no more than its page."""
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
 """Pairs of values of which the first is part of the second, as the runtime and the allocator probes
@@ -44,12 +47,12 @@ COMMANDS = "workload."
 WORK_IS_MEANT = "a shorter time and a higher rate are better, and a visit does work of the kind that its rate counts"
 HAS_CONTROL = "a visit has a control if its probe has one, and only then"
 SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
-LEAST_ELF_BYTES = 52 + 32
-"""Size of a 32-bit ELF header and one program header."""
+LEAST_ELF_BYTES = 84
+"""Size of a 32-bit ELF header, 52 bytes, and one program header."""
 SEEDED = "the seed of a layout is derived from the run's seed"
 MOST_UNDER_WAY = 2
 """Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
-MOST_LAYOUTS = 4096
+MOST_LAYOUTS = MANY_VISITS
 """Highest number of layouts of a point whose seeds are derived again."""
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),

@@ -53,6 +53,9 @@ INEXPLICABLE = 32.0
 """Ratio that no state of a machine explains: a core that wakes at 400 MHz instead of 4.7 GHz takes 11 times as long,
 data leave a cache, and 30 readings of a clock may fall into one step of 41 ns."""
 
+MOST_AGAIN = 3
+"""Highest number of further visits or attempts of what differs from the others: a difference that persists is printed.
+"""
 PROVEN = 4.0
 """Number of standard errors that chance does not reach in a run of thousands of visits."""
 FLOOR_SD = 1e-4

@@ -19,6 +19,7 @@ from tollmeter.experiment.precision import Estimate, hodges_lehmann, shamos_sd
 from tollmeter.maths.distributions import EFFICIENCY_OF_MIDDLE, student_reach, student_tails
 
 LEAST_BLOCKS = 5
+"""Fewest blocks that have a ratio: the scatter of fewer is too uncertain (decision 14)."""
 LAYOUT_SERVES = 8
 """Visits of a block: ABBA twice, so that a drift of the machine favours neither point."""
 

@@ -38,17 +38,22 @@ PAIR_VISITS = 2
 LEAST_LAYOUTS = 2
 """Layouts that a point needs to converge: with one, the variance between layouts is unknown."""
 USUAL_VISITS_SD = 0.02
+"""Standard deviation of the logarithms of visits, if no point of the metric shows it."""
 LEAST_SHARED = 0.4
 """Least share of the variance between visits that is attributed to layouts: visits of two or three layouts
 underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 %
 (decision 10)."""
 _PRIOR_FREEDOM = 4.0
+"""Number of visits that this value is worth."""
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
+"""Limits of the degrees of freedom of the prior: points of a metric are alike, but not equal."""
 MOST_PAIRED = 128
 """Up to this many values all pairs are computed at once: memory grows with the square, to a gigabyte at ten thousand.
 """
 _MOST_COMPARED = 512
+"""Values among which pairs of one layout are compared; of more, a part is taken."""
 _STEPS = 4
+"""Steps of the search for the number of visits."""
 
 
 class Estimate(Record, frozen=True):

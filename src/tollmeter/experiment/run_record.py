@@ -38,6 +38,7 @@ MOST_PER_CYCLE = 16
 LEAST_CALL_CYCLES = 10
 """Fewest core cycles of a clock reading, a kernel entry and exit, or a round trip to another core."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
+"""Lowest and highest rate of a core: boards have some MHz, and no core has reached 10 GHz."""
 MOST_EVENTS = FASTEST_CORE_HZ / LEAST_EVENT_CYCLES
 """Events of the kernel per second and CPU."""
 MARGIN = 1.15

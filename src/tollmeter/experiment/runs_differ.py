@@ -27,9 +27,8 @@ USUAL_RUNS_SD = 0.01
 """Between-run standard deviation of a probe without an entry in USUAL, and of rows whose data exceed the private
 caches."""
 USUAL: dict[str, float] = {
-    "kernel.call_object": 0.0031,
+    **dict.fromkeys(("kernel.call_object", "kernel.function_call"), 0.0031),
     "kernel.enter_syscall": 0.0076,
-    "kernel.function_call": 0.0031,
     "kernel.process_create": 0.0072,
     "kernel.signal_self": 0.0038,
     "memory.latency": 0.0030,
@@ -46,6 +45,7 @@ their distance, ln(150 / 40) / 2."""
 
 _USUAL_IS_WORTH, _GROUP_IS_WORTH = 4, 1
 _LEAST_SD = 0.0015
+"""Least between-run standard deviation: a few runs that agree prove no less."""
 SHARED = " shared"
 _OF_STATE = {"all": " over-all", "contended": " contended"}
 """Suffixes of the groups of rows in these core states: how much a busy sibling slows a core varies between runs."""

@@ -32,7 +32,9 @@ MOST_MEMORY_NS = 250.0
 """Highest latency of local memory: it is 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
 one is of another socket's memory, or of memory behind a link."""
 LEAST_WALK_BYTES = 4 << 20
+"""Least bytes of a walk that a prefetcher shortens: more than a first and most second caches."""
 LEAST_READING = 0.4
+"""Least share of the highest read rate that a level's loads reach."""
 FEATURE_BYTES = 16
 """Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
 of this width there is no finding about the first cache."""

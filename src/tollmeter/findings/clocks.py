@@ -40,7 +40,7 @@ EXPENSIVE_TRAP = 2.0
 def clock_is_slow(results: Results) -> Iterator[FindingText]:
     """Reading the clock needs a system call, or a slow device, where most machines read it in user space.
 
-    Reading it costs more than 60 % of a system call; where that was not measured, the clock source is known to be
+    Reading it costs more than half of a system call; where that was not measured, the clock source is known to be
     slow."""
     source = results.index.machine.facts.get("clocksource", "")
     of_source = [Evidence(what="clocksource", value=source)] if source else []
@@ -70,7 +70,7 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
 def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
 
-    The interval of the ratio differs from 1 by more than 0.25 %, or by more than 2 % for fewer than three visits. It
+    The interval of the ratio differs from 1 by more than 0.5 %, or by more than 1 % for fewer than three visits. It
     includes the steps of both clocks and the delays of marks."""
     targets: dict[str, list[Outcome]] = {}
     for outcome in results.outcomes:
@@ -156,7 +156,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
 def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
     """The core ran far below the highest clock that cpufreq states for it.
 
-    The measured clock is less than 80 % of it: a core keeps more of its highest clock while others are busy."""
+    The measured clock is less than 75 % of it: a core keeps more of its highest clock while others are busy."""
     machine = results.index.machine
     cpus = next((outcome.cpus for outcome in native_outcomes(results.outcomes) if outcome.cpus), ())
     kind = kind_of(machine.topology, cpus[0]) if cpus else None

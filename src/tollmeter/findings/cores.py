@@ -128,7 +128,7 @@ def _beside_others(found: UnlikeCpus) -> str:
 def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
     """A CPU that was idle for some milliseconds does not have its clock at once.
 
-    It begins below 85 % of its clock, and takes 0.2 ms or more to reach 95 %."""
+    It begins below 75 % of its clock, and takes 0.2 ms or more to reach 95 %."""
     ramp, at_wake = (next(iter(own_rows(results, means)), None) for means in ("clock-ramp", "clock-at-wake"))
     if ramp is None or at_wake is None or (ramp.low or 0.0) < LEAST_RAMP_NS:
         return

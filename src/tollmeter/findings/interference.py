@@ -28,6 +28,7 @@ ORDINARY_POLICY = "other"
 LEAST_REGULAR = SOME
 """Smallest share of equal distances between interruptions that shows a period."""
 TICKS_HZ = (100, 250, 300, 1000)
+"""Rates of the timer's tick that Linux offers (CONFIG_HZ)."""
 TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
 BUSY_REMEDY = (
     "end them (`ps -eo pcpu,pid,comm --sort=-pcpu | head` lists them), or measure on CPUs that they do not use (--cpus)"

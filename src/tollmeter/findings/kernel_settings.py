@@ -155,7 +155,7 @@ def modules_are_slow(results: Results) -> Iterator[FindingText]:
 def channels_are_missing(results: Results) -> Iterator[FindingText]:
     """All CPUs together read far less than the memory modules can transfer.
 
-    The upper end of the interval is below 30 % of the peak: number of modules times transfer rate (MT/s) times 8
+    The upper end of the interval is below 25 % of the peak: number of modules times transfer rate (MT/s) times 8
     bytes."""
     machine = results.index.machine
     modules, rate = (int(machine.facts.get(name, "0")) for name in ("memory_modules", "memory_configured_mts"))

@@ -30,6 +30,7 @@ LEAST_RISE = 2.0
 WIDEST_SCALAR = 8
 """Bytes of the widest integer register."""
 LEAST_LEVELS = 3
+"""Fewest levels of a machine with a shared cache: a private one, a shared one, and memory."""
 BEYOND_CACHE = 4.0
 """Highest ratio of one way of a line between two CPUs to a load from the cache that they share: between two chiplets it
 was eight."""
@@ -160,7 +161,7 @@ def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
 def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     """CPUs slow each other down in their own caches, or several CPUs together are slower than one alone.
 
-    Inside the first cache an efficiency under 80 % is reported; elsewhere a throughput below that of one CPU alone. The
+    Inside the first cache an efficiency under 75 % is reported; elsewhere a throughput below that of one CPU alone. The
     upper end of the interval is compared. Only the worst of each kind is reported."""
     shares = inferences(results, "efficiency")
     inside = (1 - CLEARLY) * (

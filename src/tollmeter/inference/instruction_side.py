@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, LEAST_VALUES
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VALUES
 from tollmeter.inference.answers import (
     InferredNumber,
     Parameters,
@@ -35,7 +35,8 @@ from tollmeter.model import Inference, Probe, Row
 from tollmeter.numbers.meanings import with_meaning
 
 MOST_STEPS = 6
-ONE_RISE = 2**0.5
+"""Most steps that are sought in one curve."""
+ONE_RISE = 1 + FAR_APART
 """Largest ratio of two item counts whose steps are one rise. Misses of one set after another raise the cost in several
 steps up to 1.5 times the capacity, and the next level holds at least twice as many items."""
 
@@ -63,7 +64,7 @@ class SweptCurve(NamedTuple):
 
 BYTES_OF_MOVE = 4
 CYCLES_OF_JUMP = 1.0
-NEAR = 3
+NEAR = LEAST_VALUES
 """Points on each side of a rise whose median is the level there."""
 
 

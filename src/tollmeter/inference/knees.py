@@ -22,15 +22,18 @@ import numpy as np
 
 from tollmeter.experiment.limits import CLEARLY, FAR_APART, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
-from tollmeter.inference.shapes import DOUBLINGS, FULL_COLOUR, MANY_COLOURS, SHAPES, WAYS, Shape, miss_share
+from tollmeter.inference.shapes import FULL_COLOUR, MANY_COLOURS, SHAPES, WAYS, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
 from tollmeter.maths.fits import not_negative
 from tollmeter.model import USUAL_PAGE_BYTES, Record
 from tollmeter.numbers.stats import Array
 
 FAR_OFF = 3.0
+"""Distance from the fit, over its usual size, from which a point has less weight (Huber 1964)."""
 LEAST_TRUST = 2 * FAR_OFF
+"""Highest factor by which the noise of such a point is raised."""
 ROUNDS = 3
+"""Fits of the coarse search, each with the weights that the one before gives."""
 WAYS_OF_COLOUR = WAYS[-1]
 LEAST_OF_LUCK = 1 << 20
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
@@ -47,10 +50,12 @@ sharp knee."""
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
-LONGEST_RUN = DOUBLINGS
+"""Capacity, shape and cost of a miss."""
+LONGEST_RUN = 4
 """Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
 of doublings, and largest number of doublings."""
 MOST_TURNS = 6
+"""Most turns in which each knee is moved once."""
 BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
 that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2

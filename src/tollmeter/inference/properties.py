@@ -42,7 +42,9 @@ from tollmeter.numbers.stats import Estimate
 LEAST_SHOWING = 2
 """Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
+"""Least step in ns that is a buffer's: a miss in it costs some cycles."""
 NEAR_CAPACITY = (1 / MORE_THAN_TWICE, MORE_THAN_TWICE)
+"""Ratios of the lines' bytes to a cache's capacity between which some of its sets may overflow."""
 
 
 def translation(
@@ -131,6 +133,7 @@ def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> boo
 
 THROUGH_BESIDE_MISS = 0.316
 THROUGH_BESIDE_LOAD = 1.75
+"""Ratios of a store that fits to one that does not, and to a load, above which the first cache writes through."""
 FAR_BEYOND = 2
 
 
@@ -224,6 +227,7 @@ def _above(estimate: Estimate, limit: float) -> bool | None:
 # that the cost of translation in random order is not counted as prefetching.
 
 STRIDES_IN_LINES = (2, 8)
+"""Strides, in lines, that every prefetcher of strides follows."""
 
 
 def prefetching(

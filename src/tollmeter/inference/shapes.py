@@ -27,7 +27,9 @@ from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
 DRAWS = 999
+"""Random visits of which the median is taken."""
 LOG_X = np.linspace(log(1 / 64), log(16), 401)
+"""Logarithms of the sizes, over the capacity, at which shapes are tabulated."""
 
 
 class Shape(Record, frozen=True):

@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.limits import FAR_APART, LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
+from tollmeter.experiment.limits import LEAST_VALUES, LEAST_VISITS, SAME_WITHIN
 from tollmeter.experiment.precision import LEAST_LAYOUTS, log_error
 from tollmeter.maths.distributions import KNOWN, LEVEL, NORMAL, combined, exp_or_inf, half_width, student_tails
 from tollmeter.model import (
@@ -42,6 +42,7 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
 
 FALSE_DISCOVERIES = 0.05
+"""Highest expected share of rows called changed that are not (Benjamini and Hochberg 1995)."""
 _ALIKE = {
     "clock": "timed by clocks of different kinds",
     "unit": "in different units",

@@ -31,6 +31,7 @@ MOST_FOR_UNCONTENDED = 2 * LEAST_FOR_SCATTER
 """Highest number of visits of a point to measure its uncontended cost. Without this limit some points had 64 visits in
 a default run, while other points lacked three."""
 MOST_ADDED, OF_A_GAP = 12, 3
+"""Most values that one review adds to a sweep, and most in one of its gaps."""
 OF_TRAFFIC = 1 / MOST_ADDED
 """Largest step between neighbours of a curve of latency over traffic: 1/12 of the highest traffic, or a latency ratio
 of 1.25."""

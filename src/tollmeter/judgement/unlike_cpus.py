@@ -33,6 +33,7 @@ _OF_MAD = 0.37
 """Degrees of freedom that each normal value gives to the median absolute deviation, relative to the standard
 deviation."""
 _ENDS = (0.05, 0.95)
+"""Quantiles of the other CPUs that are printed as their range."""
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
 """Loops in the order of explanation: a slow loop explains the slowness of those after it."""

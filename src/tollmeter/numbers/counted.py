@@ -24,10 +24,10 @@ _MOST_AROUND_ENTRY = 32
 """Most instructions around an entry: they load the number and the arguments into registers, and a vDSO adds some."""
 _CALL_AND_RETURN = 2
 _OFF_STEPS = 0.15
-_MOST_OF_SHORT, _AGREEING = 1.7, 0.6
+"""Largest relative difference of an iteration's instructions in long and in short batches."""
+_MOST_OF_SHORT = 1.7
 """Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
-half of the work. The share of trials that must show it, since a host that takes the CPU hides it in some. And the
-fewest trials for refusing a number."""
+half of the work. Most trials must show it, since a host that takes the CPU hides it in some."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 2 * FIRST_STEPS, FIRST_STEPS // 2
@@ -73,7 +73,7 @@ def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     if counts.calls is None and not outcomes[0].workers and (probe.calls or _means(probe) & _COUNTABLE):
         return f"{_UNVERIFIED}the system does not let system calls and instructions be counted"
     ratios = _short_over_long(counts.ladder)
-    if all(_share_above(of_rung) < _AGREEING for of_rung in ratios):
+    if all(_share_above(of_rung) < MOSTLY for of_rung in ratios):
         return None
     least, most = min(map(min, ratios)), max(map(max, ratios))
     times = f"{least:.1f} to {most:.1f} times"
@@ -147,7 +147,7 @@ def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         return None
     least = [(length, *sorted(times)[:1]) for length, *times in filter(None, counts.ladder)]
     for ratios, of_least in zip(_short_over_long(counts.ladder), _short_over_long(least), strict=True):
-        is_shown = len(ratios) >= LEAST_VALUES and _share_above(ratios) >= _AGREEING
+        is_shown = len(ratios) >= LEAST_VALUES and _share_above(ratios) >= MOSTLY
         if is_shown and _share_above(of_least):
             return f"an iteration of a short batch takes {of_least[0]:.1f} times as long as one of a long batch"
     return None

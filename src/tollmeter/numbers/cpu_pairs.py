@@ -30,6 +30,7 @@ _NEIGHBOURS = 10
 """Visits before and after a visit that show the machine's state at that moment: 25 ms. In a guest whose cost drifts by
 8 % in 20 s, two visits of a pair then differ by 3 % instead of 10 % (decision 38)."""
 _LEAST_FOR_STATES = 160
+"""Fewest visits from which states are separated: several times the neighbours of a visit."""
 _PASSES = 8
 """Passes of the separation of pairs and states. With two visits of each pair, each pass halves the part of the state
 that is attributed to the pair."""

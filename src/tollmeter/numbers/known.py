@@ -22,6 +22,7 @@ from tollmeter.numbers.series import Series, series_of
 T = TypeVar("T")
 
 _ALIKE = 0.002
+"""Relative difference up to which learned values count as unchanged."""
 Place = tuple[str, str]
 """Target and ABI."""
 

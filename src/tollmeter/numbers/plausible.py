@@ -26,7 +26,9 @@ Ends = tuple[float, float]
 
 LOADS_PER_CYCLE = 2
 WIDEST_LOAD_BYTES = 64
+"""Bytes of the widest vector, of 512 bits."""
 FLOPS_PER_CYCLE = 64
+"""Two fused multiplications and additions of sixteen floats each, in vectors of 512 bits."""
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 LEAST_FOR_MODES = 2 * LEAST_FOR_SCATTER
 EXACT_PAIRS = 2500
+"""Pairs of values up to which ranks have their exact distribution; that of more is nearly normal."""
 _LEAST_SEEN = 2
 _APART = log(1 + ALIKE)
 _APART_OF_FEW = LEAST_SAMPLES * _APART

@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.experiment.batches import BATCHES
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
 from tollmeter.experiment.pairs import LAYOUT_SERVES
 from tollmeter.experiment.precision import LEAST_SHARED
 from tollmeter.model import Point, Probe, Record, Visit
@@ -25,7 +25,9 @@ _LAYOUT_VARIANCES = (1 - LEAST_SHARED) / LEAST_SHARED
 """Ratio of the variance of visits of one layout to that of layouts (experiment/precision.py)."""
 
 _STARTING_S = 0.004
+"""Seconds to start a process for a visit."""
 _ASKING_S = 0.003
+"""Seconds of a visit besides its samples, if a waiting process serves it."""
 _FORKING_S = 0.0012
 """Seconds in place of _STARTING_S and _ASKING_S, if a child of a waiting process makes the visit."""
 _EMULATING_S = 0.045
@@ -82,21 +84,23 @@ class Effort(Record, frozen=True):
 
 
 USUAL = Effort()
-EFFORTS = (USUAL, Effort(samples=8), Effort(samples=4, sample_ns=200_000))
+EFFORTS = (USUAL, Effort(samples=LEAST_SAMPLES), Effort(samples=LEAST_VALUES))
 """Efforts, greatest first. More than sixteen samples add little information, and leave less time for the work around a
 visit. Shorter batches save no time: reading the evidence and the work around a visit take as long as they do. All
 counts are even, so that n and 2n come first equally often."""
 
 
-OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
+SHORT_NS = 50_000
+"""Nanoseconds of the shorter batch where one run has thousands of visits or CPUs."""
+OF_MATRIX = Effort(samples=LEAST_VALUES, sample_ns=SHORT_NS, forks=True)
 """Effort of a pair of many CPUs: two visits of a pair differ by 2 to 4 % with it, and by as much with batches of four
 times the length (decision 38)."""
 
-OF_EACH_CPU = Effort(samples=8, sample_ns=50_000)
+OF_EACH_CPU = Effort(samples=LEAST_SAMPLES, sample_ns=SHORT_NS)
 """Effort of a visit that times a loop on each CPU in turn: 256 CPUs take 0.4 s, and three visits of ten points 7 s. All
 CPUs are compared within one sample, so that the drift of the machine is not in the comparison."""
 
-OF_EMULATED = Effort(samples=32)
+OF_EMULATED = Effort(samples=2 * USUAL.samples)
 """Effort under an emulator of a whole system: the work around the samples takes as long as many of them."""
 
 

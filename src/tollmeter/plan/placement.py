@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, comb
 from typing import Literal
 
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology, Value
@@ -24,7 +24,7 @@ from tollmeter.model.topology import (
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _EACH_CPU = "step-of-cpu"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page", "latency-of-traffic")
-MOST_PAIRS = 28
+MOST_PAIRS = comb(8, 2)
 """Highest number of pairs of all relations together in the first round: every pair of 8 CPUs."""
 _MOST_LATER = 256
 """Highest number of pairs in a later round."""

@@ -25,6 +25,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
 _LONGEST_QUOTED = 60
+"""Characters of a wrong value that a message quotes."""
 
 
 def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:

@@ -15,12 +15,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core import WHOLE_FROM, highest_mode
-from tollmeter.experiment.limits import ALIKE
+from tollmeter.experiment.limits import ALIKE, MOST_AGAIN
 from tollmeter.model import Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
 from tollmeter.studies.matching_rows import exits_of, picked
 
 VALID = 0.03
-ATTEMPTS, MOST_AGAIN = 5, 3
+"""Relative difference of the control loop up to which an attempt is valid."""
+ATTEMPTS = 5
+"""Attempts of which a figure is made."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
 
