@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from support import runtime_objects
+from tollmeter.library import places
 from tollmeter.model import Abi
 from tollmeter.targets import Lack
 from tollmeter.toolchain.abis import for_cpu, read_abis
@@ -43,6 +44,13 @@ settings.load_profile("any machine")
 def root() -> Path:
     """The checkout. Nothing is changed in it."""
     return ROOT
+
+
+@pytest.fixture
+def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of one test's runs, which are kept in it for as long as the test lasts."""
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    return tmp_path / "runs"
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ from tollmeter.targets.qemu_system import archive
 from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.build import find_compiler
 
+pytestmark = pytest.mark.usefixtures("own_runs")
 PROBES = ("kernel.loop", "kernel.function_call")
 
 
@@ -88,11 +89,6 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (*folder.glob("bin/busybox"), *folder.glob("usr/bin/busybox")):
         return path
     pytest.skip("Debian's busybox-static cannot be downloaded here")
-
-
-@pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
 
 
 def test_its_journal_becomes_a_run_with_numbers(

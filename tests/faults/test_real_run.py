@@ -70,15 +70,11 @@ def test_every_family_has_rows_and_most_have_numbers(told: Any) -> None:
         ("kernel.tmer *", (7, "no row with an interval matches 'kernel.tmer *'")),
     ],
 )
+@pytest.mark.usefixtures("own_runs")
 def test_absolute_limits_hold_for_a_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    row: str,
-    answer: tuple[int, str],
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], row: str, answer: tuple[int, str]
 ) -> None:
     code, sentence = answer
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     (tmp_path / "limits.toml").write_text(f'[[rows]]\nrow = "{row}"\nat_most = "1 ns"')
     words = ["kernel.timer", "interval=1000", "slack=least", "--budget", "8s", "--precision", "90%"]
     out = ["--out", str(tmp_path / "run"), "--limits", str(tmp_path / "limits.toml")]
@@ -125,32 +121,22 @@ def test_single_workers_keep_to_the_cpu_that_their_visit_names(told: Any) -> Non
         assert not alone or all(sample.witness.cpu_after == outcome.cpus[0] for sample in outcome.samples)
 
 
+@pytest.mark.usefixtures("own_runs")
 def test_a_comparison_that_can_have_no_ratio_is_refused_before_it_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     code = main(["run", "kernel.function_call", "--against", "kernel.loop", "--out", str(tmp_path / "run")])
     assert code == 2 and "none of its timed metrics" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("own_runs")
 def test_points_against_each_other_without_a_ratio_end_with_1_and_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A second is too short for 80 visits of 64 MiB on any machine."""
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
-    words = [
-        "memory.latency",
-        "size=64MiB",
-        "pages=small",
-        "--against",
-        "size=32MiB",
-        "--budget",
-        "1s",
-        "--quiet",
-        "--beside",
-    ]
-    code = main(["run", *words, "--out", str(tmp_path / "run")])
+    options = ["--against", "size=32MiB", "--budget", "1s", "--quiet", "--beside"]
+    code = main(["run", "memory.latency", "size=64MiB", "pages=small", *options, "--out", str(tmp_path / "run")])
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("This run did not produce the requested numbers: ")
     reason = {1: "of the 5 layouts that a ratio needs", 6: "no row has a number"}[code]

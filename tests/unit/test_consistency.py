@@ -46,8 +46,15 @@ def write(folder: Path, plant: Plant = lambda _: None, name: str = "01") -> Path
     shutil.copy(RECORDED / name / "run.toml", folder)
     told = msgspec.json.decode(_recorded(name))
     plant(told)
-    (folder / NAME).write_bytes(b"".join(seal(one[:-1]) if one[-1]["k"] == "end" else b"" for one in told))
+    whole = (msgspec.json.encode(one[:-1]) for one in told if one[-1]["k"] == "end")
+    (folder / NAME).write_bytes(b"".join(map(_sealed, whole)))
     return folder
+
+
+@functools.cache
+def _sealed(stream: bytes) -> bytes:
+    """Seals a stream once for all plants that leave it as it was."""
+    return seal(msgspec.json.decode(stream))
 
 
 def opened(folder: Path, plant: Plant = lambda _: None, name: str = "01") -> Results:

@@ -225,12 +225,11 @@ def test_a_thousand_machines_are_under_fifty_megabytes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three runs of one quiet machine."""
+def runs(own_runs: Path) -> Path:
+    """The folder beside those of three runs of one quiet machine."""
     for name in ("01", "13", "21"):
-        copied(f"repeated/{name}", tmp_path / "runs" / f"r{name}")
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
-    return tmp_path
+        copied(f"repeated/{name}", own_runs / f"r{name}")
+    return own_runs.parent
 
 
 def test_the_verbs_write_a_dataset_a_file_a_site_and_a_page(

@@ -22,7 +22,7 @@ from support.waiting import LONG_S, in_time
 from tollmeter.cli.main import main
 from tollmeter.cli.time import with_joined_values
 from tollmeter.findings import carried
-from tollmeter.library import places, timed
+from tollmeter.library import timed
 from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_no_energy, why_uncounted
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
@@ -545,12 +545,11 @@ def test_what_commands_left_behind_is_ended(executable: Path, tmp_path: Path) ->
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if not (ROOT / "build/x86_64/libtoll.a").is_file():
         pytest.skip("nothing is built for x86_64")
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     monkeypatch.setenv("TOLL_LOCK", str(tmp_path))
-    return tmp_path / "runs"
+    return own_runs
 
 
 def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
