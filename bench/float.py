@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import Target
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.qemu_user import emulator_of
+from tollmeter.targets.target import Target
 from tollmeter.toolchain.abis import known_abis, open_here
 from tollmeter.toolchain.build import build_abi, find_compiler
 

@@ -23,12 +23,13 @@ import pytest
 
 from support.fake_probes import fake
 from support.waiting import LONG_S, in_time
-from tollmeter.targets import Target, qemu_system
+from tollmeter.targets import qemu_system
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.local import Local
 from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.target import Target
 
 ROOT = Path(__file__).parents[2]
 ROGUE = ROOT / "tests/faults/rogue.c"

@@ -184,7 +184,7 @@ def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
 def test_the_same_command_twice_is_the_same_and_the_order_is_abba(tmp_path: Path) -> None:
     process = Process(noisy(10, 10))
     done, results = measured(tmp_path, process, TimeOptions())
-    assert not done.trouble and results.index.run.status == "settled"
+    assert not done.session.reason and results.index.run.status == "settled"
     assert process.order[:10] == [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
     assert set(process.sinks[:2]) == {"p"} and set(process.sinks[2:]) == {"m"}
     (pair,) = results.index.opposed
@@ -259,7 +259,7 @@ def test_two_slow_commands_have_a_ratio(tmp_path: Path) -> None:
 def test_a_run_that_fails_ends_it_and_what_was_measured_is_kept(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if (place, run) == (1, 37) else 0)
     done, results = measured(tmp_path, process, TimeOptions())
-    assert done.trouble == "true (2) failed in run 37: exit status 3: it says why"
+    assert done.session.reason == "true (2) failed in run 37: exit status 3: it says why"
     assert [row.visits for row in results.index.rows if row.metric == "time"] == [37, 36]
     assert len(results.index.opposed) == 1
 
@@ -268,13 +268,13 @@ def test_runs_that_fail_count_where_that_is_asked_for(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if place and run % 4 == 1 else 0)
     done, results = measured(tmp_path, process, TimeOptions(runs=20, allowed=frozenset({2, 3})))
     failed = [*gauges_of(results.outcomes, "true (2)", EXIT_STATUS)]
-    assert not done.trouble and failed == [3] * 5
+    assert not done.session.reason and failed == [3] * 5
     assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(results, "true", "true (2)")
 
 
 def test_a_command_that_fails_at_once_has_no_number(tmp_path: Path) -> None:
     done, results = measured(tmp_path, Process(noisy(10, 10), always(1)), TimeOptions())
-    assert "true failed before it was timed" in done.trouble
+    assert "true failed before it was timed" in str(done.session.reason)
     assert "no time: exit status 1" in shown(results, "true")
 
 
@@ -359,7 +359,7 @@ def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
 def test_an_answer_that_is_refused_takes_the_number(tmp_path: Path) -> None:
     process = Process(always(1_000_000), lambda place, run: 1 if (place, run) == (1, 5) else 0)
     done, results = measured(tmp_path, process, TimeOptions(runs=20, verify="sh -c 4"), "true")
-    assert "--verify: exit status 1" in done.trouble
+    assert "--verify: exit status 1" in str(done.session.reason)
     assert {row.status for row in results.index.rows} == {"wrong_answer"}
 
 

@@ -179,14 +179,14 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
             print(f"{sentence}.", file=answer)
         print(f"Run  {done.folder}", file=answer)
         _export(results, commands, exports)
-    if done.trouble:
-        print_notice(done.trouble)
+    if done.session.reason:
+        print_notice(done.session.reason)
     if stopping.asked:
         return INTERRUPTED
     uncompared = results.index.run.uncompared
-    if uncompared and not done.trouble:
+    if uncompared and not done.session.reason:
         print_notice(f"not compared: {uncompared[0].reason}")
-    return FAILED if done.trouble or uncompared else 0
+    return FAILED if done.session.reason or uncompared else 0
 
 
 def _progress() -> Callable[[int, float], None]:

@@ -35,8 +35,8 @@ def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
         yield Watching(plan.probes, progress)
 
 
-class Watching:
-    """Implements conduct.Observer. The ABI of the first visit counts as the machine's own."""
+class Watching(Observer):
+    """Shows the progress of a run. The ABI of the first visit counts as the machine's own."""
 
     def __init__(self, probes: Mapping[str, Probe], progress: Progress) -> None:
         self._probes = probes

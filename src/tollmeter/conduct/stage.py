@@ -11,8 +11,8 @@ from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit
 from tollmeter.store.journal import Journal
-from tollmeter.targets import Target
 from tollmeter.targets.local import WorkerPool
+from tollmeter.targets.target import Target
 
 
 class Judge(Protocol):
@@ -44,12 +44,15 @@ class Judge(Protocol):
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
 
-class Observer(Protocol):
-    """An observer that is informed of the run's progress. It must be quick, and is never called during a visit."""
+class Observer:
+    """An observer that is informed of the run's progress, and ignores it. One that does not must be quick; it is never
+    called during a visit."""
 
-    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None: ...
+    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
+        """Receives the visit that begins, the used share of the budget, and its remaining seconds."""
 
-    def outcome(self, outcome: Outcome) -> None: ...
+    def outcome(self, outcome: Outcome) -> None:
+        """Receives the outcome of the visit."""
 
 
 class Stage(NamedTuple):

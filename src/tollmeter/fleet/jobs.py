@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 import msgspec
 
@@ -66,21 +65,13 @@ class Submission(msgspec.Struct):
     refused: dict[str, str] = {}
 
 
-class Wishes(NamedTuple):
-    """The options of a submission. nodes: a list such as node[1-3], a number of nodes, or None for all of the
-    partition. more: words for sbatch, such as a time limit."""
-
-    partition: str | None = None
-    nodes: str | None = None
-    more: tuple[str, ...] = ()
-
-
-def job_script(asked: BundleRequest, folder: Path, wishes: Wishes, name: str) -> str:
-    """Returns the script of a job. Raises Failure (2) for an option that contains a line end."""
+def job_script(asked: BundleRequest, folder: Path, name: str, *, partition: str | None, more: Sequence[str]) -> str:
+    """Returns the script of a job. more: words for sbatch, such as a time limit. Raises Failure (2) for an option that
+    contains a line end."""
     minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
     options += [f"--job-name={name}", f"--time={minutes}"]
-    options += [*([f"--partition={wishes.partition}"] if wishes.partition else []), *wishes.more]
+    options += [*([f"--partition={partition}"] if partition else []), *more]
     for option in options:
         if not option.isprintable():
             raise Failure(f"{option!r}: an option of sbatch has characters that cannot be printed")
@@ -94,21 +85,24 @@ def new_name() -> str:
     return f"toll-{secrets.token_hex(4)}"
 
 
-def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
-    """Submits one job for each node, and returns the submission. Raises Failure: 2 if the folder is not empty, or
-    sbatch refuses every node, 5 if there is no Slurm."""
-    nodes = _chosen(wishes)
-    submission = Submission(new_name(), asked.words, VERSION, time.time(), nodes)
-    script = job_script(asked, folder, wishes, submission.name)
+def submit(
+    asked: BundleRequest, folder: Path, *, nodes: str | None, partition: str | None, more: Sequence[str]
+) -> Submission:
+    """Submits one job for each node, and returns the submission. nodes: a list such as node[1-3], a number of nodes, or
+    None for all of the partition. Raises Failure: 2 if the folder is not empty, or sbatch refuses every node, 5 if
+    there is no Slurm."""
+    chosen = _chosen(nodes, partition)
+    submission = Submission(new_name(), asked.words, VERSION, time.time(), chosen)
+    script = job_script(asked, folder, submission.name, partition=partition, more=more)
     prepare(asked, folder, submission)
     write_whole(folder / SCRIPT, script.encode())
     try:
-        for node in nodes:
+        for node in chosen:
             try:
                 submission.jobs[node] = slurm.submitted(script, [f"--nodelist={node}"])
             except Failure as failure:
                 submission.refused[node] = failure.sentence
-                if not submission.jobs and (node == nodes[-1] or len(submission.refused) == _ENOUGH_REFUSED):
+                if not submission.jobs and (node == chosen[-1] or len(submission.refused) == _ENOUGH_REFUSED):
                     raise
                 notify(f"{node}: {failure.sentence}")
     finally:
@@ -143,17 +137,17 @@ def read_submission(folder: Path) -> Submission:
     return submission
 
 
-def _chosen(wishes: Wishes) -> tuple[str, ...]:
-    """Returns the nodes of the wishes. Raises Failure (2) if there are none, or fewer than requested."""
-    if wishes.nodes and not wishes.nodes.isdigit():
-        return tuple(slurm.host_names(wishes.nodes))
-    listed = slurm.nodes(wishes.partition)
+def _chosen(nodes: str | None, partition: str | None) -> tuple[str, ...]:
+    """Returns the nodes to measure. Raises Failure (2) if there are none, or fewer than requested."""
+    if nodes and not nodes.isdigit():
+        return tuple(slurm.host_names(nodes))
+    listed = slurm.nodes(partition)
     if not listed:
         known = ", ".join(slurm.partitions()) or "none"
-        raise Failure(f"Slurm has no nodes in partition {wishes.partition or '(default)'}; its partitions: {known}")
-    if not wishes.nodes:
+        raise Failure(f"Slurm has no nodes in partition {partition or '(default)'}; its partitions: {known}")
+    if not nodes:
         return tuple(node.name for node in listed)
-    number = int(wishes.nodes)
+    number = int(nodes)
     usable = [node for state in _FIRST_CHOICE for node in listed if node.state == state]
     if not 0 < number <= len(usable):
         raise Failure(f"--nodes {number}: {len(usable)} of {len(listed)} nodes are up")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
@@ -28,7 +27,7 @@ from tollmeter.library.limits import Limits, WorstLimits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
 from tollmeter.library.resume import reused
-from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite, Visit
+from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
 from tollmeter.numbers.cpu_pairs import wide_pairs
@@ -41,10 +40,10 @@ from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session
 from tollmeter.studies import attempts
 from tollmeter.studies.study import is_decided
-from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.profiling_visit import ending_at
 from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.target import Target
 from tollmeter.targets.ways import LOCAL
 
 _LEAST_S, _LEAST_SHARE = 2.0, 0.1
@@ -343,17 +342,7 @@ def _undisturbed(row: Row) -> float:
 # ---- an observer that does nothing ----------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
+@contextmanager
 def no_observers(plan: Plan, machine: Machine) -> Iterator[Observer]:
     del plan, machine
-    yield Blind()
-
-
-class Blind:
-    """Implements conduct.Observer for --quiet, and for programs."""
-
-    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
-        del visit, fraction, seconds_left
-
-    def outcome(self, outcome: Outcome) -> None:
-        del outcome
+    yield Observer()

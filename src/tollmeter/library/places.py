@@ -27,9 +27,9 @@ from tollmeter.store.index import index_has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Journal, has_ended
 from tollmeter.store.request import Request, read_request
-from tollmeter.targets import Lack, Target
-from tollmeter.targets.asking import Absent
+from tollmeter.targets import Lack
 from tollmeter.targets.local import is_run_here
+from tollmeter.targets.target import Absent, Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, targets_for
 from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import for_cpu, known_abis, open_here, refused_abis

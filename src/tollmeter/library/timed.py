@@ -102,12 +102,11 @@ METRICS = (
 
 
 class Timed(NamedTuple):
-    """A run of commands. session: how it ended. trouble: why it ended early, in a sentence; else empty. uncounted:
-    events that were not counted, and why."""
+    """A run of commands. session: how it ended, with the reason why it ended early. uncounted: events that were not
+    counted, and why."""
 
     folder: Path
     session: Session
-    trouble: str = ""
     uncounted: Mapping[str, str] = {}
 
 
@@ -122,8 +121,8 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
         done = timed(commands, options, stopping, lambda _rounds, _share: None)
     if stopping.asked:
         raise KeyboardInterrupt
-    if done.trouble:
-        raise Failure(done.trouble, 1)
+    if done.session.reason:
+        raise Failure(done.session.reason, 1)
     opposed = open_run(done.folder).index.opposed
     lacking = {*options.metrics} - {pair.metric for pair in opposed}
     if refused := {name: why for name, why in done.uncounted.items() if name in lacking}:
@@ -328,21 +327,21 @@ class _Timing:
         self._rounds_of_block = 1
 
     def to_the_end(self, report: Report) -> Timed:
-        status, trouble = "settled", ""
+        status, reason = "settled", None
         try:
             for command in self._commands:
                 self._start_hook(command, "setup")
             sink = self._prove_commands()
             status = self._time_rounds(sink, report)
         except _Failed as failed:
-            status, trouble = "budget", str(failed)
+            status, reason = "budget", str(failed)
         if self._is_stopped():
-            status, trouble = "interrupted", ""
-        session = Session(status, self._elapsed(), trouble or None)
+            status, reason = "interrupted", None
+        session = Session(status, self._elapsed(), reason)
         self._journal.note(session)
         for command in self._commands:
             self._start_hook(command, "cleanup")
-        return Timed(self._journal.folder, session, trouble, self._uncounted)
+        return Timed(self._journal.folder, session, self._uncounted)
 
     def _is_stopped(self) -> bool:
         """Returns whether a signal has arrived, which is possible at any moment."""

@@ -12,7 +12,7 @@ from tollmeter.numbers.units import in_percent
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, count, plain, quantity, two_digits
 from tollmeter.report.programs import answer_blocks, program_blocks
-from tollmeter.studies.attempts import VALID, Attempt, Place, Test, attempted_listing
+from tollmeter.studies.attempts import VALID, Attempt, TargetListing, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import why_none
 from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
@@ -184,7 +184,7 @@ def _line(test: Test) -> Line:
     return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), each, state))
 
 
-def lesson(place: Place) -> str:
+def lesson(place: TargetListing) -> str:
     """Returns the study's lesson from its control loop, applied to this target."""
     if not place.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
@@ -204,7 +204,7 @@ def lesson(place: Place) -> str:
     return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
 
 
-def _left(place: Place) -> str:
+def _left(place: TargetListing) -> str:
     """Returns that a guest's entries are its host's, if they are."""
     left = [test for test in place.tests if (test.exits or 0.0) > MOSTLY]
     if not left:

@@ -50,7 +50,7 @@ class Test(NamedTuple):
     exits: float | None = None
 
 
-class Place(NamedTuple):
+class TargetListing(NamedTuple):
     """The listing of one target. control_hz: its usual rate, or 0."""
 
     target: str
@@ -60,7 +60,7 @@ class Place(NamedTuple):
     tests: tuple[Test, ...]
 
 
-def attempted_listing(results: Results) -> tuple[Place, ...]:
+def attempted_listing(results: Results) -> tuple[TargetListing, ...]:
     """Returns the listing by target, in the suite's order; empty if the suite lists no test, or no row has a number."""
     listed = results.suite.listing if results.suite else ()
     pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]
@@ -74,7 +74,7 @@ def attempted_listing(results: Results) -> tuple[Place, ...]:
             Test(listed_row, row, *chosen(_tried(taken, samples)), exits_of(results, row))
             for (listed_row, row), taken in zip(own, samples, strict=True)
         ]
-        answers.append(Place(target, abi, clock, _usual_control_hz(samples), tuple(tests)))
+        answers.append(TargetListing(target, abi, clock, _usual_control_hz(samples), tuple(tests)))
     return tuple(answers)
 
 

@@ -27,7 +27,8 @@ from tollmeter.extras import SERIAL, bring
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import NotTimed, Stamp, refused, retimed
 from tollmeter.root import ROOT
-from tollmeter.targets import Target
+from tollmeter.targets.child import Ended
+from tollmeter.targets.target import Target
 
 USUAL_BAUD = 115200
 CHUNK = 4096
@@ -151,7 +152,7 @@ def _why(error: Exception) -> str:
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
-class ExternalClock:
+class ExternalClock(Target):
     """A target that adds an external clock to another target. name: the other target's name, `+`, and the line's
     name."""
 
@@ -162,18 +163,15 @@ class ExternalClock:
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         self._inner.prepare(executables, limit_s)
 
-    def describe(self, executable: str) -> bytes:
-        return self._inner.describe(executable)
-
-    def machine(self, executable: str) -> bytes:
-        return self._inner.machine(executable)
-
     def interrupt(self) -> None:
         self._inner.interrupt()
 
     def close(self) -> None:
         self._inner.close()
         self._line.close()
+
+    def _answered(self, executable: str, option: str) -> Ended:
+        return self._inner._answered(executable, option)  # noqa: SLF001  of the same class
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         def attempt(asked: Visit) -> tuple[bytes, Sequence[Stamp]]:

@@ -24,9 +24,9 @@ from tollmeter.model import Abi, Value, Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.root import ROOT
 from tollmeter.targets import control_groups
-from tollmeter.targets.asking import Asking, later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.child import Child, Ended, ends_stream
 from tollmeter.targets.cpu_features import cpu_lack
+from tollmeter.targets.target import Target, later, not_started, patience_s, trouble_of_visit
 
 _GRACE_S = 2.0
 """Time that the host adds to a probe's deadline. The probe keeps its own deadline and reports why it ended; the host's
@@ -169,7 +169,7 @@ def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
 
 
-class Local(Asking):
+class Local(Target):
     """A target for this machine. One resident process serves all visits of a layout. pool: the waiting processes."""
 
     name: str = "local"

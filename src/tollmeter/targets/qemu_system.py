@@ -30,9 +30,9 @@ from tollmeter.extras import install_line
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets import debian_kernel
-from tollmeter.targets.asking import Asking, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.boards import board_of, clock_here
 from tollmeter.targets.child import Ended, leashed
+from tollmeter.targets.target import Target, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.temporary_folder import scratch
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
@@ -159,8 +159,8 @@ class Wire:
                 os.killpg(self._process.pid, number)
 
 
-class Guest(Asking):
-    """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its temporary files.
+class Guest(Target):
+    """A target for one of BOARDS. emulator: build/emulator. scratch: its temporary files.
 
     Raises Failure if the board is not known or its emulator is not installed."""
 

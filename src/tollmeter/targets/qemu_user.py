@@ -68,7 +68,7 @@ def emulator_here(place: str) -> list[str]:
 
 
 class QemuUser(Local):
-    """Implements targets.Target for one architecture, or one of its CPUs. plugin: build/emulator/count.so.
+    """A target for one architecture, or one of its CPUs. plugin: build/emulator/count.so.
 
     Raises Failure if there is no emulator for it, or no plugin."""
 

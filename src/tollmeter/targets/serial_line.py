@@ -21,9 +21,9 @@ import msgspec
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import MARK, Damaged, Stamp, check_order, closed, find_lines, refused, words
-from tollmeter.targets.asking import Asking, not_started, trouble
 from tollmeter.targets.child import Ended
 from tollmeter.targets.external_clock import Port, timed_over
+from tollmeter.targets.target import Target, not_started, trouble
 
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ATTEMPTS = 3
@@ -36,7 +36,7 @@ _ITS_OUTPUT = "-"
 """The output to which a program on the board writes its marks."""
 
 
-class SerialLine(Asking):
+class SerialLine(Target):
     """A target for a board. Programs on the board are named /ABI/FAMILY.NAME. timed: this machine is the clock, over
     the same line; the target's name then contains the line twice, joined by `+`."""
 

@@ -25,8 +25,8 @@ from tollmeter import commands
 from tollmeter.extras import install_line
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
-from tollmeter.targets.asking import Asking, patience_s, trouble_of_visit
 from tollmeter.targets.child import Child, Ended, leashed
+from tollmeter.targets.target import Target, patience_s, trouble_of_visit
 from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script, scratch
 
 # ---- the connection --------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ copy={there}; (
 _CLOSE = f': > "$folder"/closed; {_END}'
 
 
-class Ssh(Asking):
+class Ssh(Target):
     """A target for one host. options: further arguments for ssh. Raises Failure for an invalid host name."""
 
     asking_s = 30.0

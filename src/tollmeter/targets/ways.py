@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
-from tollmeter.targets import Lack, Target, qemu_user
+from tollmeter.targets import Lack, qemu_user
 from tollmeter.targets.boards import BOARDS, board_of, clock_here
 from tollmeter.targets.external_clock import ExternalClock, check_line, device_parts, open_line
 from tollmeter.targets.local import Local
@@ -27,6 +27,7 @@ from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.targets.ssh import Ssh, check_host
+from tollmeter.targets.target import Target
 
 LOCAL = "local"
 NATIVE = "native"

@@ -27,10 +27,11 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.notices import once
 from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
-from tollmeter.targets import Lack, Target
+from tollmeter.targets import Lack
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import needs_loader
+from tollmeter.targets.target import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
 from tollmeter.toolchain.build import ANY_CPU, find_compiler, outside_make

@@ -23,9 +23,10 @@ from tollmeter.extras import install_line
 from tollmeter.files import write_whole
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify, once
-from tollmeter.targets import Lack, Target
+from tollmeter.targets import Lack
 from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import X32_LOADER, is_loader_for
+from tollmeter.targets.target import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.abis import known_abis, make_beside, open_here, refused_abis

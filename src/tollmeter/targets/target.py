@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common behaviour of all targets that run an executable: it describes itself or the machine, and the end of its
-process becomes a row's status and reason."""
+"""The base of all targets, which run an executable: it describes itself or the machine, and the end of its process
+becomes a row's status and reason."""
 
 from __future__ import annotations
 
@@ -22,23 +22,37 @@ _USAGE, _DEADLINE = 2, 124
 _LONGEST_REASON = 300
 
 
-class Asking(ABC):
-    """The part of targets.Target that runs an executable for its description and returns its output as a visit's
-    records."""
+class Target(ABC):
+    """A machine, guest or emulator. `run` raises for no failure of a probe, and leaves no process behind."""
 
+    name: str
     asking_s = 20.0
     where = ""
     """Words after the executable's name in the sentence of a failure."""
 
     def describe(self, executable: str) -> bytes:
+        """Returns the output of `EXECUTABLE --describe`. Raises Failure if it cannot be run."""
         return self._ask(executable, "--describe")
 
     def machine(self, executable: str) -> bytes:
+        """Returns the output of `EXECUTABLE --machine`. Raises Failure if it cannot be run."""
         return self._ask(executable, "--machine")
 
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Does nothing: the executable needs no preparation."""
-        del executables, limit_s
+    @abstractmethod
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        """Returns the complete stream of one visit: as received, or completed with the reason of the failure."""
+
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:  # noqa: B027
+        """Names the executables of the next visits, so that a target which packs them does so once; others do nothing.
+        limit_s: the longest time that this may take; an executable that is not ready by then is reported in each of
+        its visits."""
+
+    def close(self) -> None:  # noqa: B027
+        """Closes connections and processes that are open between visits. A target that is not closed ends with this
+        process."""
+
+    def interrupt(self) -> None:  # noqa: B027
+        """Asks the running visit, if any, to end after its current sample. Safe inside a signal handler."""
 
     def _ask(self, executable: str, option: str) -> bytes:
         """Returns the output of an executable with this option. Raises Failure if it cannot be started, or fails."""
@@ -56,8 +70,8 @@ class Asking(ABC):
         cannot be reached."""
 
 
-class Absent(Asking):
-    """Implements targets.Target for a target that could not be opened."""
+class Absent(Target):
+    """A target that could not be opened."""
 
     def __init__(self, name: str, failure: Failure) -> None:
         self.name = name
@@ -66,12 +80,6 @@ class Absent(Asking):
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         del executable
         return refused(visit, revision, "infrastructure", self._failure.sentence)
-
-    def interrupt(self) -> None:
-        """Does nothing, since no operation is in progress."""
-
-    def close(self) -> None:
-        """Does nothing, since no connection was opened."""
 
     def _answered(self, executable: str, option: str) -> Ended:
         del executable, option
