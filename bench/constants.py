@@ -125,13 +125,13 @@ def answers(folders: Sequence[Path]) -> Iterator[str]:
     import msgspec
 
     from tollmeter.judgement.compare import compare
-    from tollmeter.library.derive import make
-    from tollmeter.store.journal import read
+    from tollmeter.library.derive import derive_results
+    from tollmeter.store.journal import read_journal
     from tollmeter.store.request import read_request
 
     before = None
     for folder in folders:
-        index = make(read(folder), read_request(folder), folder).index
+        index = derive_results(read_journal(folder), read_request(folder), folder).index
         for made in (index, compare(before, index)) if before else (index,):
             text = json.dumps(rounded(msgspec.to_builtins(made)), sort_keys=True)
             yield hashlib.sha256(text.encode()).hexdigest()

@@ -24,10 +24,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import msgspec
 
 from tollmeter import model
-from tollmeter.library.derive import make
+from tollmeter.library.derive import derive_results
 from tollmeter.model import Failure, Index, Results, Row
 from tollmeter.protocol import joined, sealed
-from tollmeter.store.journal import NAME, read, streams
+from tollmeter.store.journal import NAME, read_journal, streams
 from tollmeter.store.request import Request, read_request, write_request
 
 OPEN = {"parameters", "facts", "chosen", "paging", "interrupts", "settings", "runs_sd", "widths", "least_cycles"}
@@ -137,7 +137,7 @@ def results(recording: Recording) -> Results:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         recording.save(folder)
-        return make(read(folder), read_request(folder), folder)
+        return derive_results(read_journal(folder), read_request(folder), folder)
 
 
 # ---- changes of a value ----------------------------------------------------------------------------------------------

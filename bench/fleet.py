@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.precision import LEAST_LAYOUTS
-from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedNode, is_rate, is_time, judged
+from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedModel, is_in_time, is_rate, judged_model
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Cache, Index, Row
@@ -116,7 +116,7 @@ def count_names(run: str, seeds: int) -> None:
     names, sick = [f"node{at}" for at in range(FLEET)], ill_of(FLEET, FLEET // 100)
     for seed in range(SEED, SEED + seeds):
         times = np.stack([*times_of(rows, FLEET, sick, seed)], axis=1)
-        found = judged(HardwareModel(run, names, rows, np.log(times).astype(np.float32), halves))
+        found = judged_model(HardwareModel(run, names, rows, np.log(times).astype(np.float32), halves))
         named = {int(name.removeprefix("node")) for line in found.named for name in line.nodes}
         print(f"seed {seed}: {len(named & sick)} of {len(sick)} ill machines are named, and {len(named - sick)} of"
               f" {FLEET - len(sick)} others", flush=True)  # fmt: skip
@@ -145,9 +145,9 @@ def count_planted(run: str, first: int, seeds: int) -> None:
                   f" {typical:.1%} in the middle", flush=True)  # fmt: skip
 
 
-def _small_fleet(rows: Sequence[Row], caches: tuple[Cache, ...], seed: int, part: str, cost: float) -> JudgedNode:
+def _small_fleet(rows: Sequence[Row], caches: tuple[Cache, ...], seed: int, part: str, cost: float) -> JudgedModel:
     chance = np.random.default_rng(seed)
-    timed, rates = (np.array([*map(is_of, rows)]) for is_of in (is_time, is_rate))
+    timed, rates = (np.array([*map(is_of, rows)]) for is_of in (is_in_time, is_rate))
     probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
     costs = MACHINE_SD * chance.normal(size=SMALL) + PROBE_SD * chance.normal(size=(len(probes), SMALL))[of_probe]
     errors = np.array([np.hypot(row.error or 0, row.runs_sd) for row in rows])[:, None]
@@ -157,7 +157,7 @@ def _small_fleet(rows: Sequence[Row], caches: tuple[Cache, ...], seed: int, part
     model = HardwareModel("", [f"node{at}" for at in range(SMALL)], rows, costs.astype(np.float32), wide, caches)
     model.values[timed & [part in ("", model.part(one)) for one in rows], 5] += np.float32(cost)
     model.values[rates] *= -1
-    return judged(model)
+    return judged_model(model)
 
 
 def report(folder: Path) -> tuple[float, float, str]:

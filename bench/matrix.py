@@ -79,9 +79,9 @@ def measure(scratch: Path, seconds: str) -> None:
 
 def figures(run: Path) -> None:
     from tollmeter.numbers.cpu_pairs import pair_numbers
-    from tollmeter.store.journal import read
+    from tollmeter.store.journal import read_journal
 
-    contents = read(run)
+    contents = read_journal(run)
     (probe,) = contents.head.probes
     numbers = pair_numbers(contents.outcomes, probe, probe.metrics[0])
     if not numbers:

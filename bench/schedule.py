@@ -35,7 +35,7 @@ from tollmeter.library.resume import interrupted
 from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.plan import Effort, Plan
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 
 LONGEST_S = 15.0
 """Longest time between the starts of two visits that counts as theirs: a longer one has another cause."""
@@ -47,7 +47,7 @@ class Recorded:
     """Recorded visits by point, and the median seconds of a visit and of a set-up over the runs."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        runs = [sorted(read(folder).outcomes, key=lambda outcome: outcome.at_ns) for folder in folders]
+        runs = [sorted(read_journal(folder).outcomes, key=lambda outcome: outcome.at_ns) for folder in folders]
         self.visits = [_by_point(outcomes) for outcomes in runs]
         gaps = [gap for outcomes in runs for gap in _gaps(outcomes)]
         self.visit_s = _medians((outcome.point, seconds) for outcome, _, seconds, sets_up in gaps if not sets_up)

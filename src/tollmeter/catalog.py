@@ -138,7 +138,7 @@ def abis_of_built(build: Path) -> dict[str, list[str]]:
     """Returns the ABIs for which earlier builds made each probe, by its name."""
     abis: dict[str, list[str]] = {}
     for manifest in sorted(build.glob("*/manifest.json")):
-        for name in _read(manifest):
+        for name in _read(manifest).keys() - _left_out(manifest).keys():
             abis.setdefault(name, []).append(manifest.parent.name)
     return abis
 
@@ -150,7 +150,7 @@ def left_out_of_builds(build: Path) -> dict[str, str]:
 
 
 def _left_out(manifest: Path) -> dict[str, str]:
-    return {probe: entry.get("why", "") for probe, entry in _read(manifest.with_name("broken.json")).items()}
+    return {probe: entry["why"] for probe, entry in _read(manifest).items() if "why" in entry}
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

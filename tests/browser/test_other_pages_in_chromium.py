@@ -18,7 +18,7 @@ from browser.browser import WATCH, Gallery
 from browser.test_page_in_chromium import check_peace
 from support import example_runs
 from tollmeter.fleet.gallery import single_page, write_site
-from tollmeter.fleet.judged import HardwareModel, judged
+from tollmeter.fleet.judged import HardwareModel, judged_model
 from tollmeter.fleet.published import Loaded, PublishedRun
 from tollmeter.fleet.publishing import publish
 from tollmeter.fleet.report import page
@@ -209,7 +209,7 @@ def test_the_map_of_two_thousand_nodes_is_drawn_and_names_its_cells(
     values[:, 1234] += 0.08
     model = HardwareModel("a model", [f"node{at}" for at in range(2000)], rows, values, np.full_like(values, 0.02))
     path = tmp_path / "fleet.html"
-    path.write_text(page([judged(model)]).decode())
+    path.write_text(page([judged_model(model)]).decode())
     shown = browser.new_page(viewport={"width": width, "height": 900})
     complaints: list[str] = []
     shown.on("console", lambda message: complaints.append(message.text))

@@ -33,7 +33,7 @@ from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
 from tollmeter.plan import make_plan
 from tollmeter.plan.portable import plan_text
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 from tollmeter.targets import Lack
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.debian_kernel import cached
@@ -145,7 +145,7 @@ def test_an_interrupted_one_keeps_what_it_measured(bundle: Path, tmp_path: Path)
         assert process.wait(30) == 130
     run = imported(tmp_path / "out", tmp_path / "run")
     assert run.visits
-    assert read(run.folder).session.status == "interrupted"
+    assert read_journal(run.folder).session.status == "interrupted"
 
 
 def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_pat
     torn.write_bytes(b"U-Boot 2023\r\n" + noisy[:-100])
     run = imported(torn, tmp_path / "run")
     assert 0 < run.visits < imported(measured, tmp_path / "whole").visits
-    assert read(run.folder).session.status == "interrupted"
-    assert not read(run.folder).damage
+    assert read_journal(run.folder).session.status == "interrupted"
+    assert not read_journal(run.folder).damage
 
 
 def test_a_hostile_archive_is_read_and_never_extracted(measured: Path, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
         in_time((tmp_path / "out/journal.jsonl").exists)
         process.send_signal(signal.SIGINT)
         process.wait(60)
-    visited = {outcome.point for outcome in read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes}
+    visited = {outcome.point for outcome in read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes}
     sizes = ("1KiB..64KiB", "0.5xL2", "4xLAST")
     suite = Suite(name="both", question="", select=(
         Select(probe="memory.latency"),
@@ -226,7 +226,7 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     subprocess.run(
         [runner, tmp_path / "t", "--budget", "2", "--out", tmp_path / "out"], capture_output=True, check=True
     )
-    outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     given = {outcome.cpus for outcome in outcomes if outcome.point.probe == probes[0] and outcome.cpus}
     assert given == {tuple(cpus)}
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
@@ -248,7 +248,7 @@ def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(bu
     probe.write_text(f'#!/bin/sh\nexport TOLL_SYSTEM_ROOT={root}\n{second} && {odd}\nexec {real} "$@"\n')
     words = [runner, tmp_path / "t", "--budget", str(budget_s), "--out", tmp_path / "out"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     assert {outcome.status for outcome in outcomes} == {"ok"}
     first = [tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round == 0]
     relations = {(a % 8 == b % 8, a % 2 == b % 2) for a, b in first}
@@ -298,7 +298,7 @@ def test_a_kernel_with_twenty_calls_has_numbers_and_sentences(unpacked: Path, tm
     done = subprocess.run(words, capture_output=True, check=False)
     assert done.returncode == 0
     (tmp_path / "capture").write_bytes(done.stdout)
-    outcomes = read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
     well = {outcome.point.probe for outcome in outcomes if outcome.status == "ok"}
     ill = {outcome.point.probe for outcome in outcomes if outcome.status != "ok"}
     assert set(PROBES) <= well
@@ -354,7 +354,7 @@ def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
              "max", "-m", "512", "-kernel", kernel, "-initrd", tmp_path / "rd", "-append",
              "console=ttyS0 quiet -- --budget 3", "-serial", f"file:{tmp_path}/serial"]  # fmt: skip
     assert subprocess.run(words, check=False, timeout=LONG_S).returncode == 0
-    outcomes = read(imported(tmp_path / "serial", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "serial", tmp_path / "run").folder).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
 
 
@@ -374,7 +374,7 @@ def test_the_runner_of_another_cpu_measures_under_an_emulator(abi: str, emulator
         (folder / probe).chmod(0o755)
     words = [command, folder / "toll-runner", folder.parent, "--out", tmp_path / "out", "--budget", "3"]
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
-    outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
     assert {outcome.point.abi for outcome in outcomes} == {abi}
 
@@ -410,7 +410,7 @@ def test_a_sandbox_of_gvisor_has_numbers(bundle: Path, tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, check=False, timeout=LONG_S, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "capture").write_bytes(done.stdout)
-    outcomes = read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
 
 

@@ -17,7 +17,7 @@ import pytest
 from support import target_stands
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 from tollmeter.targets.ssh import CONFIGURATION
 
 PROBES = ("kernel.loop", "kernel.function_call")
@@ -76,7 +76,7 @@ def test_hosts_that_answer_are_runs_and_another_is_named(shared: Path, capsys: p
         "gone": "missing",
     }
     assert "cannot be reached" in rows["gone"]["remarks"]
-    assert {row.probe for row in read(Path(rows["one"]["run"])).head.probes} == set(PROBES)
+    assert {row.probe for row in read_journal(Path(rows["one"]["run"])).head.probes} == set(PROBES)
 
 
 def test_nothing_is_left_on_a_host(fleet: Path) -> None:

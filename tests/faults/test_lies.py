@@ -139,7 +139,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
 def test_a_lie_is_caught_for_its_reason(measured: Results, lie: Lie) -> None:
-    found = selftest.judged(lie, measured)
+    found = selftest.detection(lie, measured)
     assert found.outcome == selftest.CAUGHT, found
 
 

@@ -18,7 +18,7 @@ import pytest
 import tollmeter
 from support.fake_probes import awaited, tree, worked_in
 from support.waiting import LONG_S
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 from tollmeter.store.request import read_request
 
 PROGRAM = """
@@ -57,14 +57,14 @@ def signalled(root: Path, number: int) -> tuple[int, str]:
 
 def test_a_ctrl_c_reaches_the_program_once_the_run_is_ended_and_kept(root: Path) -> None:
     assert signalled(root, signal.SIGINT) == (0, "raised True True\n")
-    kept = read(root / "mine")
+    kept = read_journal(root / "mine")
     assert kept.session.status == "interrupted"
     assert len(kept.outcomes) == 1
 
 
 def test_a_signal_to_terminate_has_the_programs_own_effect_once_the_run_is_kept(root: Path) -> None:
     assert signalled(root, signal.SIGTERM) == (-signal.SIGTERM, "")
-    assert read(root / "mine").session.status == "interrupted"
+    assert read_journal(root / "mine").session.status == "interrupted"
 
 
 def test_a_run_can_be_measured_in_a_thread(root: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_budget_is_seconds_too_and_lists_are_lists(root: Path) -> None:
     run = tollmeter.measure("kernel.enter", budget=9, cpus=[0], abi=[abi], out=root / "mine")
     request = read_request(run.folder)
     assert (request.budget_seconds, request.cpus, request.abis) == (9, (0,), (abi,))
-    assert {told.cpus for told in read(run.folder).outcomes} == {(0,)}
+    assert {told.cpus for told in read_journal(run.folder).outcomes} == {(0,)}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ("memory", "kernel", "float", "datamodel", "alignment")
@@ -88,7 +88,7 @@ def test_absolute_limits_hold_for_a_run(
     if code == 2:
         assert not (tmp_path / "run").exists(), "refused before anything is measured"
         return
-    timed = [outcome for outcome in read(tmp_path / "run").outcomes if outcome.samples]
+    timed = [outcome for outcome in read_journal(tmp_path / "run").outcomes if outcome.samples]
     assert (len(timed) == 1) == ("late_worst" in row)
 
 
@@ -101,7 +101,7 @@ def test_the_machine_is_this_one(told: Any) -> None:
 
 def test_what_was_run_is_what_was_built(told: Any) -> None:
     _, folder, _ = told
-    contents = read(folder)
+    contents = read_journal(folder)
     manifests = {path.parent.name: json.loads(path.read_text()) for path in ROOT.glob("build/*/manifest.json")}
     assert contents.head.builds
     for build in contents.head.builds:
@@ -112,7 +112,7 @@ def test_single_workers_keep_to_the_cpu_that_their_visit_names(told: Any) -> Non
     """The highest one, or where that is contended another one of its kind; the record of the visit names it."""
     _, folder, index = told
     allowed = index["machine"]["allowed_cpus"]
-    outcomes = read(folder).outcomes
+    outcomes = read_journal(folder).outcomes
     timed = [outcome for outcome in outcomes if outcome.status == "ok"]
     assert timed[0].cpus[0] == max(allowed), "no width is known at first, by which a core is contended"
     for outcome in timed:

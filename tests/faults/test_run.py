@@ -26,7 +26,7 @@ from support.fake_probes import awaited, change, toll, tree, worked_in
 from support.waiting import LONG_S
 from tollmeter.cli.main import main
 from tollmeter.model import Outcome, Workload
-from tollmeter.store.journal import NAME, Journal, read
+from tollmeter.store.journal import NAME, Journal, read_journal
 from tollmeter.store.request import read_request, write_request
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs/show.schema.json").read_text()))
@@ -117,14 +117,14 @@ def test_a_run_leaves_its_folder_its_answer_and_its_page(done: Toll, root: Path)
     folder = root / "runs/LAST"
     assert {"journal.jsonl", "run.toml", "report.html"} <= {path.name for path in folder.iterdir()}
     assert "entry" in read_request(folder).suite.question
-    assert read(folder).session.status == "settled"
+    assert read_journal(folder).session.status == "settled"
     index = shown(done)
     assert index["run"]["seed"] == 4711
     assert [(row["probe"], row["status"], row["median"]) for row in index["rows"]] == [
         ("kernel.enter", "ok", pytest.approx(100, rel=1e-3)),
         ("kernel.loop", "ok", pytest.approx(100, rel=1e-3)),
     ]
-    visits = read(folder).outcomes
+    visits = read_journal(folder).outcomes
     assert [row["visits"] for row in index["rows"]] == visits_of(visits)
     assert {*visits_of(visits)} <= ENOUGH
 
@@ -144,7 +144,7 @@ def test_every_option_of_run_does_something(done: Toll, root: Path, tmp_path: Pa
     told = done(*words, "--seed", "7")
     assert (told.code, told.said) == (0, "")
     assert [line["probe"] for line in csv.DictReader(io.StringIO(told.out))] == ["kernel.loop"]
-    request, contents = read_request(out), read(out)
+    request, contents = read_request(out), read_journal(out)
     assert (request.budget_seconds, request.cpus, request.seed) == (9, (0,), 7)
     assert {outcome.cpus for outcome in contents.outcomes} == {(0,)}
     assert (root / "runs/LAST").resolve() == out
@@ -156,7 +156,7 @@ def test_the_seed_decides_the_order(done: Toll, root: Path) -> None:
 
     def order(seed: str, out: str) -> list[str]:
         done("run", "--seed", seed, "--out", out, "--quiet")
-        return [outcome.point.probe for outcome in read(root / out).outcomes][:2]
+        return [outcome.point.probe for outcome in read_journal(root / out).outcomes][:2]
 
     assert order("1", "a") == order("1", "b")
     assert len({tuple(order(str(seed), f"c{seed}")) for seed in (2, 8)}) > 1
@@ -180,7 +180,7 @@ def test_show_prints_what_run_ended_with(done: Toll, form: str) -> None:
 
 def test_raw_and_exported_samples_are_all_there(done: Toll, root: Path) -> None:
     done("run", "--quiet")
-    taken = sum(len(outcome.samples) for outcome in read(root / "runs/LAST").outcomes)
+    taken = sum(len(outcome.samples) for outcome in read_journal(root / "runs/LAST").outcomes)
     assert len(done("show", "LAST", "--raw", "--format", "csv").out.splitlines()) == taken + 1
     assert len(done("export", "LAST", "--what", "samples", "--format", "jsonl").out.splitlines()) == taken
     assert done("export", "LAST", "--format", "json", "--out", "table.json").code == 0
@@ -375,10 +375,10 @@ def test_a_full_disk_keeps_what_was_measured(done: Toll, root: Path) -> None:
     told = outside(root, "run", "--out", "mine", "--quiet", preexec_fn=full)
     assert told.code == 5
     assert "--resume mine" in one_line(told)
-    kept = read(root / "mine").outcomes
+    kept = read_journal(root / "mine").outcomes
     assert kept
     assert done("run", "--resume", "mine", "--quiet").code == 0
-    after = read(root / "mine").outcomes
+    after = read_journal(root / "mine").outcomes
     assert after[: len(kept)] == kept
     assert {*visits_of(after)} <= ENOUGH
 
@@ -408,12 +408,12 @@ def test_the_first_signal_ends_after_the_sample_and_resuming_does_the_rest(done:
     assert process.returncode == 130, said
     assert "Traceback" not in said
     assert out
-    assert len([outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]) == 1
+    assert len([outcome for outcome in read_journal(root / "mine").outcomes if outcome.status == "ok"]) == 1
     assert Counter(row["status"] for row in shown(done, "mine")["rows"]).keys() & {"interrupted"}
     for probe in ("kernel.enter", "kernel.loop"):
         change(root, probe, "good")
     assert done("run", "--resume", "mine", "--quiet").code == 0
-    visits = [outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]
+    visits = [outcome for outcome in read_journal(root / "mine").outcomes if outcome.status == "ok"]
     assert {*visits_of(visits)} <= ENOUGH
     assert set(Counter(outcome.visit for outcome in visits).values()) == {1}
     assert [(row["status"], row["reason"]) for row in shown(done, "mine")["rows"]] == [("ok", None)] * 2
@@ -433,7 +433,7 @@ def test_the_second_ctrl_c_ends_at_once_and_leaves_no_process(root: Path) -> Non
     assert [line for line in said.splitlines() if line] == ["toll: interrupted"]
     assert time.monotonic() - began < LONG_S, "the probe sleeps for ten minutes"
     assert not alive(root)
-    assert read(root / "mine").session.status == "interrupted"
+    assert read_journal(root / "mine").session.status == "interrupted"
 
 
 def test_a_run_that_was_killed_opens_and_goes_on(done: Toll, root: Path) -> None:
@@ -463,9 +463,9 @@ def alive(root: Path) -> list[int]:
 
 
 def test_a_finished_run_has_nothing_left_to_resume(done: Toll, mine: Path) -> None:
-    before = read(mine).outcomes
+    before = read_journal(mine).outcomes
     assert done("run", "--resume", "mine", "--quiet").code == 0
-    assert read(mine).outcomes == before
+    assert read_journal(mine).outcomes == before
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])

@@ -18,7 +18,7 @@ from support.bare_debian import program
 from support.fake_probes import awaited, toll, tree
 from support.waiting import LONG_S
 from tollmeter.library import places
-from tollmeter.store.journal import NAME, read
+from tollmeter.store.journal import NAME, read_journal
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_nothing_is_said_into_the_journal_where_standard_error_is_closed(root: P
     process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert b"toll:" not in (root / "mine" / NAME).read_bytes()
-    assert [told.status for told in read(root / "mine").outcomes] == ["ok"]
+    assert [told.status for told in read_journal(root / "mine").outcomes] == ["ok"]
 
 
 def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure(root: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LONG_S)
     assert process.returncode == 130
-    assert {told.status for told in read(root / "mine").outcomes} == {"interrupted"}
+    assert {told.status for told in read_journal(root / "mine").outcomes} == {"interrupted"}
 
 
 def test_a_run_that_is_interrupted_and_then_fails_says_why_and_counts_as_interrupted(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_lost_stream_costs_no_run(root: Path, stream: str, path: str | None, c
     _, said = process.communicate(timeout=LONG_S)
     assert process.returncode == code, said
     assert (root / "mine/report.html").is_file()
-    assert {told.status for told in read(root / "mine").outcomes} == {"ok"}
+    assert {told.status for told in read_journal(root / "mine").outcomes} == {"ok"}
     if stream == "stdout":
         assert "show mine" in said
 

@@ -15,7 +15,7 @@ import pytest
 from support.fake_probes import sha256, tree, worked_in
 from tollmeter.cli.main import main
 from tollmeter.library import resume
-from tollmeter.store.journal import NAME, read
+from tollmeter.store.journal import NAME, read_journal
 
 STUDY = """
 question = "Does it hold here?"
@@ -47,8 +47,8 @@ def studied(root: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple
     main(["run", "study", "--seed", "2", "--budget", "60s", "--out", "studied", "--format", "json", *words])
     sys.stdout.flush()
     told = capfd.readouterr()
-    before = {(o.point.probe, o.at_ns, o.seed) for o in read(_default(root)).outcomes}
-    after = {(o.point.probe, o.at_ns, o.seed) for o in read(root / "studied").outcomes}
+    before = {(o.point.probe, o.at_ns, o.seed) for o in read_journal(_default(root)).outcomes}
+    after = {(o.point.probe, o.at_ns, o.seed) for o in read_journal(root / "studied").outcomes}
     return {probe for probe, _, _ in before & after}, told.err, json.loads(told.out)["run"]
 
 
@@ -60,7 +60,7 @@ def test_visits_of_the_same_points_are_reused_and_reported(root: Path, capfd: py
     taken, said, run = studied(root, capfd)
     assert taken == {"kernel.enter", "kernel.other"}
     assert "Reused from" in said and "Reused from" in str(run["reused"])
-    visits = [outcome.visit for outcome in read(root / "studied").outcomes]
+    visits = [outcome.visit for outcome in read_journal(root / "studied").outcomes]
     assert len(set(visits)) == len(visits)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from fleet.cluster import Cluster, running
 from support.waiting import in_time
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 
 pytestmark = pytest.mark.fleet
 NODES = ("node1", "node2", "node3")
@@ -60,7 +60,7 @@ def test_every_node_is_measured_once_and_its_run_has_its_name(cluster: Cluster, 
     assert all_measured(cluster, folder)
     code, rows = told(cluster, "collect", folder)
     assert code == 0
-    runs = {node: read(Path(row["run"])) for node, row in rows.items()}
+    runs = {node: read_journal(Path(row["run"])) for node, row in rows.items()}
     assert {node: run.head.machine.host for node, run in runs.items() if run.head.machine} == {n: n for n in NODES}
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/*")}
     assert told(cluster, "collect", folder)[0] == 0

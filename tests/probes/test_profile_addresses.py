@@ -27,7 +27,7 @@ def test_a_signal_s_profile_is_of_the_loop(tree: Path, name: str) -> None:
     emulator = next(way.replace("qemu-user:", "qemu-") for way in abi.runs if way.startswith("qemu-user:"))
     target_stands.need(str(abi.compiler[0]), emulator)
     runtime_objects.lend(tree, name)
-    build.make(tree, abi, str(abi.compiler[0]), [f"build/{name}/{PROBE}"])
+    build.run_make(tree, abi, str(abi.compiler[0]), [f"build/{name}/{PROBE}"])
     runtime_objects.keep(tree, name)
     program = tree / "build" / name / PROBE
     done = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 from storm.ended import Tally, awake, marked, waited
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
-from tollmeter.store.journal import NAME, read, streams
+from tollmeter.store.journal import NAME, read_journal, streams
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["run", "kernel.enter_syscall", "memory.latency", "size=4096", "--budget", "3s"]
@@ -84,7 +84,7 @@ def _run_is_ill(run: Path, code: int) -> str | None:
     try:
         whole = list(streams(run))
         visits = [stream for stream in whole if stream.lines[0].kind == "visit"]
-        told = read(run) if whole else None
+        told = read_journal(run) if whole else None
     except Failure as failure:
         return failure.sentence
     if told and len(told.outcomes) != len(visits):

@@ -11,7 +11,7 @@ import msgspec
 
 from tollmeter.model import Surroundings
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.journal import Journal, read
+from tollmeter.store.journal import Journal, read_journal
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 
@@ -24,7 +24,7 @@ def copied(name: str, to: Path, *, calm: bool = False) -> Path:
         (to / JOURNAL).write_bytes(lzma.decompress(packed.read_bytes()))
         packed.unlink()
     if calm:
-        last = read(to).session
+        last = read_journal(to).session
         surroundings = Surroundings(others=0.0, seccomp_filters=0, traced=False)
         with Journal.resume(to) as journal:
             journal.note(msgspec.structs.replace(last, surroundings=surroundings))

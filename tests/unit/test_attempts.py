@@ -12,7 +12,7 @@ from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, S
 from tollmeter.report.blocks import Table
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings
-from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, attempted_listing, chosen, differing, state_of
+from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, attempted_listing, chosen_attempts, differing, state_of
 
 LOOP = probe(metric("turn", means="control-loop"), name="any.loop")
 USUAL_HZ = 4e9
@@ -32,14 +32,14 @@ def tried(*states: State) -> list[Attempt]:
 
 
 def test_what_differs_is_measured_again_and_three_times_at_most() -> None:
-    kept, again = chosen(tried("valid", "differs", "valid", "valid", "valid", "valid", "valid"))
+    kept, again = chosen_attempts(tried("valid", "differs", "valid", "valid", "valid", "valid", "valid"))
     assert (again, [one.loops_hz for one in kept]) == (1, [0, 2, 3, 4, 5])
-    kept, again = chosen(tried(*["differs"] * 20))
+    kept, again = chosen_attempts(tried(*["differs"] * 20))
     assert (again, len(kept), {one.state for one in kept}) == (3, ATTEMPTS, {"differs"})
 
 
 def test_an_attempt_that_differs_is_shown_where_nothing_can_take_its_place() -> None:
-    kept, again = chosen(tried("valid", "valid", "differs"))
+    kept, again = chosen_attempts(tried("valid", "valid", "differs"))
     assert (again, [one.state for one in kept]) == (0, ["valid", "valid", "differs"])
 
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from tollmeter.bill.billed import Billed, billed_process, middle_first
-from tollmeter.bill.calibration import Calibration, combined
+from tollmeter.bill.calibration import Calibration, combined_calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way, without_loader
-from tollmeter.bill.items import Bill, bill, counts
+from tollmeter.bill.items import Bill, bill_of, counts
 from tollmeter.bill.printed import blocks
 from tollmeter.bill.savings import savings
 from tollmeter.report.blocks import Table
@@ -44,7 +44,7 @@ def crossed(calls: Sequence[CallCount], cpu_ms: float = 100.0, **events: int) ->
 
 
 def billed(counted: Crossings, way: Way = "kernel") -> Bill:
-    return bill("program", [counted] * 3, counted, CALIBRATION, way=way)
+    return bill_of("program", [counted] * 3, counted, CALIBRATION, way=way)
 
 
 def item_ns(made: Bill, name: str) -> float | None:
@@ -64,7 +64,7 @@ BY_32 = replace(CALIBRATION, toll_32_ns=130.0, window_32_ns=120.0, counted_32_ns
 def test_a_call_of_the_32_bit_abi_is_calibrated_by_its_own_entry() -> None:
     """Its window of 350 ns contains 120 of getppid's, which costs 130. Counting adds 270 to it, and 300 to others."""
     counted = crossed([of_32(call("read", 1000, 350.0)), call("read", 1000, 350.0)])
-    made = bill("program", [counted] * 3, counted, BY_32, way="kernel")
+    made = bill_of("program", [counted] * 3, counted, BY_32, way="kernel")
     assert item_ns(made, "read (32 bit)") == pytest.approx(360_000)
     assert item_ns(made, "read") == pytest.approx(300_000)
     assert [item.boundary_ns for item in made.items[:2]] == [pytest.approx(130_000), pytest.approx(100_000)]
@@ -80,13 +80,13 @@ def test_without_a_program_of_the_32_bit_abi_the_other_entry_is_used_and_said() 
 
 def test_a_rule_knows_the_names_of_the_32_bit_abi() -> None:
     counted = crossed([of_32(call("_llseek", 50_000, 220.0)), of_32(call("read", 50_000, 1050.0, size=4))])
-    (saving,) = savings(bill("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
+    (saving,) = savings(bill_of("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
     assert "pread" in saving.what and saving.ns == pytest.approx(50_000 * 230)
 
 
 def test_a_repeat_of_one_abi_is_not_priced_as_the_other() -> None:
     counted = crossed([of_32(call("statx", 10_000, 990.0, repeats=9_000)), call("statx", 20_000, 2050.0)])
-    (saving,) = savings(bill("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
+    (saving,) = savings(bill_of("program", [counted] * 3, counted, BY_32, way="kernel"), counted)
     assert saving.ns == pytest.approx(9_000 * 1000) and "statx (32 bit)" in saving.what
 
 
@@ -153,7 +153,7 @@ def test_a_call_that_is_not_timed_is_priced_as_the_shortest_and_says_at_least() 
 
 def test_switches_and_faults_are_those_of_runs_that_were_not_counted() -> None:
     counted = crossed([], voluntary=0)
-    made = bill("program", [crossed([])] * 3, counted, CALIBRATION, way="notified")
+    made = bill_of("program", [crossed([])] * 3, counted, CALIBRATION, way="notified")
     assert made.events["voluntary"] == 3
     assert [(item.name, item.count) for item in made.items] == [("page fault", 7)]
 
@@ -169,7 +169,7 @@ def test_page_faults_that_are_timed_cost_their_windows() -> None:
     """Of 400 ns, of which that of a first store stands for a fault of 500."""
     counted = crossed([], store_faults=10, store_fault_ns=4000, load_faults=2, load_fault_ns=5000, copy_faults=1)
     clean = replace(counted, major_faults=1)
-    made = bill("program", [clean] * 3, counted, replace(CALIBRATION, fault_ns=400.0, scale=0.5), way="kernel")
+    made = bill_of("program", [clean] * 3, counted, replace(CALIBRATION, fault_ns=400.0, scale=0.5), way="kernel")
     assert [(item.count, item.ns, item.bound) for item in made.items] == [
         (10, 3000.0, ""), (2, 2700.0, ""), (1, 700.0, "at most"),
     ]  # fmt: skip
@@ -199,7 +199,7 @@ def test_both_times_of_the_shortest_call_are_of_one_run() -> None:
         replace(crossed([]), toll_ns=toll_ns, window_ns=toll_ns - 5.0, counting_ns=2 * toll_ns)
         for toll_ns in (350.0, 170.0)
     )
-    one = combined([replace(CALIBRATION, toll_ns=340.0)], [slow, fast])
+    one = combined_calibration([replace(CALIBRATION, toll_ns=340.0)], [slow, fast])
     assert (one.toll_ns, one.window_ns) == (170.0, 165.0)
     assert one.added_call_ns == 260.0  # as the others, in the usual state of the core
 
@@ -260,7 +260,7 @@ def test_no_saving_is_made_up(calls: list[CallCount]) -> None:
 
 def test_what_stops_a_better_way_is_printed() -> None:
     counted = crossed([call("read", 10, 0.0)])
-    made = bill("program", [counted] * 3, counted, CALIBRATION, way="notified", why="BPF is not permitted")
+    made = bill_of("program", [counted] * 3, counted, CALIBRATION, way="notified", why="BPF is not permitted")
     shown = [block for block in blocks([Billed(made)]) if isinstance(block, str)]
     assert any("BPF is not permitted" in sentence for sentence in shown)
     assert any(isinstance(block, Table) for block in blocks([Billed(made)]))

@@ -24,7 +24,7 @@ from tollmeter.targets import Lack
 from tollmeter.toolchain import accepting, build, proven
 from tollmeter.toolchain.abis import ANY_CPU, for_cpu, read_abi, read_abis
 from tollmeter.toolchain.build import Task, build_abi, build_several, find_compiler
-from tollmeter.toolchain.ready import in_words
+from tollmeter.toolchain.ready import build_sentence
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
 SECOND = """#include "toll.h"
@@ -186,7 +186,7 @@ def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_co
     before = executable.stat().st_mtime_ns
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns == before
-    assert not made.anew and not in_words([made])
+    assert not made.anew and not build_sentence([made])
 
 
 @pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/emit.c"])
@@ -197,7 +197,7 @@ def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str
     os.utime(tree / source, (0, 0))
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns > before
-    assert list(made.anew) == ["kernel.loop"] and in_words([made]) == f"built kernel.loop for {own_abi.name}"
+    assert list(made.anew) == ["kernel.loop"] and build_sentence([made]) == f"built kernel.loop for {own_abi.name}"
 
 
 def test_a_changed_source_of_the_runtime_is_in_the_executable_whatever_its_time(

@@ -22,7 +22,7 @@ from tollmeter.library.bundling import imported, request_of, write_run
 from tollmeter.model import Failure
 from tollmeter.protocol import seal
 from tollmeter.store.capture import Kept, captured
-from tollmeter.store.journal import NAME, read
+from tollmeter.store.journal import NAME, read_journal
 
 MOST_BYTES = 24 << 20
 MACHINE = {"k": "machine", "host": "h", "cpu": "c", "kernel": "Linux", "hypervisor": None, "cpus": 4,
@@ -101,4 +101,4 @@ def test_a_full_disk_leaves_no_part_of_a_run_and_advises_nothing_that_measures_h
     assert "resume" not in caught.value.sentence
     assert kept.value.exit_code == 5 and f"write to {tempfile.gettempdir()}" in kept.value.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["capture"]
-    assert len(read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes) == 40
+    assert len(read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes) == 40

@@ -29,7 +29,7 @@ from tollmeter.judgement.compare import (
     curves,
     moved,
     of_rows,
-    visits_wanted,
+    visits_to_decide,
 )
 from tollmeter.library import places
 from tollmeter.model import Results, Unit
@@ -274,7 +274,7 @@ def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> Non
     def wanted(spread: float, runs_sd: float) -> int | None:
         old, new = (msgspec.structs.replace(row(cost, spread), runs_sd=runs_sd) for cost in (10.0, 10.1))
         (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
-        return visits_wanted(change)
+        return visits_to_decide(change)
 
     narrow, wide = wanted(0.04, 0.005), wanted(0.08, 0.005)
     assert narrow and wide and wide > 3 * narrow > 15

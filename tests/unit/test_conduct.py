@@ -30,7 +30,7 @@ from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, 
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import LARGE_BYTES, OF_MATRIX
 from tollmeter.protocol import refused
-from tollmeter.store.journal import Journal, Session, read
+from tollmeter.store.journal import Journal, Session, read_journal
 from tollmeter.targets import child
 
 
@@ -48,10 +48,10 @@ def test_every_point_is_visited_until_it_converges(rig: Rig) -> None:
     session = rig.go(plan)
     assert session == Session("settled", pytest.approx(len(rig.visits) * rig.visit_s), None)
     assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 3)
-    read_again = read(rig.folder).session
+    read_again = read_journal(rig.folder).session
     assert (read_again.status, read_again.visits) == (session.status, len(rig.visits))
     assert read_again.seconds == pytest.approx(session.seconds)
-    assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
+    assert [told.visit for told in read_journal(rig.folder).outcomes] == list(range(len(rig.visits)))
 
 
 def test_a_visit_beyond_a_limit_ends_the_run(rig: Rig) -> None:
@@ -419,7 +419,7 @@ def test_a_skip_is_asked_once_and_a_failure_twice(rig: Rig) -> None:
 
 def test_a_gap_is_a_sentence_in_the_journal(rig: Rig) -> None:
     rig.go(rig.plan(Select(probe="kernel.enter", abi=("native", "x32")), gaps={"x32": "x32 (no compiler)"}))
-    told = [outcome for outcome in read(rig.folder).outcomes if outcome.point.abi == "x32"]
+    told = [outcome for outcome in read_journal(rig.folder).outcomes if outcome.point.abi == "x32"]
     assert [(outcome.status, outcome.reason) for outcome in told] == [("unsupported", "x32 (no compiler)")]
     assert not any(visit.point.abi == "x32" for visit in rig.visits)
 
@@ -442,17 +442,18 @@ def test_the_first_ctrl_c_ends_after_the_sample_and_resuming_does_the_rest_once(
     assert session.status == "interrupted"
     assert rig.interrupts == 1
     assert len(rig.visits) == 6
-    told = read(rig.folder)
+    told = read_journal(rig.folder)
     assert {outcome.point for outcome in told.outcomes} == set(plan.points())
     rig.answer = lambda visit: whole(visit=visit)
     resumed = rig.go(plan, told.outcomes, told.session.seconds)
     assert resumed.status == "settled"
     assert resumed.seconds == pytest.approx(rig.clock_s)
-    measured = [outcome for outcome in read(rig.folder).outcomes if outcome.status == "ok"]
+    measured = [outcome for outcome in read_journal(rig.folder).outcomes if outcome.status == "ok"]
     places = Counter((outcome.point, outcome.round) for outcome in measured)
     assert set(places.values()) == {1}
     assert Counter(point for point, _ in places) == dict.fromkeys(plan.points(), 3)
-    assert len({outcome.visit for outcome in read(rig.folder).outcomes}) == len(read(rig.folder).outcomes)
+    outcomes = read_journal(rig.folder).outcomes
+    assert len({outcome.visit for outcome in outcomes}) == len(outcomes)
 
 
 def test_resuming_a_finished_run_measures_nothing(rig: Rig) -> None:
@@ -460,7 +461,7 @@ def test_resuming_a_finished_run_measures_nothing(rig: Rig) -> None:
     plan = rig.plan(LATENCY, Select(probe="kernel.enter", abi=("x32",)), gaps={"x32": "x32 (no compiler)"})
     rig.go(plan)
     made = len(rig.visits)
-    assert rig.go(plan, read(rig.folder).outcomes).status == "settled"
+    assert rig.go(plan, read_journal(rig.folder).outcomes).status == "settled"
     assert len(rig.visits) == made
 
 
@@ -475,7 +476,7 @@ def test_the_second_ctrl_c_ends_at_once(rig: Rig) -> None:
     with pytest.raises(KeyboardInterrupt):
         rig.go(rig.plan(ENTER))
     assert signal.getsignal(signal.SIGINT) is before
-    assert read(rig.folder).session.status == "interrupted"
+    assert read_journal(rig.folder).session.status == "interrupted"
 
 
 def test_progress_grows_to_its_end(rig: Rig) -> None:
@@ -502,7 +503,7 @@ def test_a_full_disk_ends_the_run_with_what_was_flushed(rig: Rig, monkeypatch: p
     monkeypatch.setattr(Journal, "append", full)
     with pytest.raises(Failure):
         rig.go(rig.plan(LATENCY))
-    assert len(read(rig.folder).outcomes) == 3
+    assert len(read_journal(rig.folder).outcomes) == 3
 
 
 def test_the_host_keeps_off_the_measured_cpus_and_gives_them_back() -> None:

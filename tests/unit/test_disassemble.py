@@ -59,11 +59,11 @@ def test_the_code_of_a_function_is_all_of_it_and_no_more(executable: Path) -> No
 
 def test_the_code_that_a_function_of_the_own_file_calls_is_read_too(executable: Path) -> None:
     """And no other file's, whose name alone is known."""
-    body, helper = code_from(executable, "body")
-    assert (body.function.name, helper.function.name, helper.function.source) == ("body", "helper", "first.c")
-    leads = [one.called or one.target for one in body.instructions if one.called or one.target]
-    assert {body.names[address] for address in leads if address} == {"helper", "other"}
-    assert [code.function.name for code in code_from(executable, "body", most=1)] == ["body"]
+    code = code_from(executable, "body")
+    assert [*code] == ["body", "helper"]
+    assert code["helper"][0].address == instructions(executable, "helper")[0].address, "that of the own file"
+    assert {one.leads_to for one in code["body"] if one.leads_to} == {"helper", "other"}
+    assert [*code_from(executable, "body", most=1)] == ["body"]
     with pytest.raises(Failure, match="0 functions other of its own file"):
         code_from(executable, "other")
 

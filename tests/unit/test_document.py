@@ -17,7 +17,7 @@ from support.example_runs import healthy
 from support.recordings import copied
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
-from tollmeter.store.document import complaints, read, schema
+from tollmeter.store.document import complaints, read_document, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = schema()
@@ -33,7 +33,7 @@ def document() -> Document:
 
 def refused(document: Document) -> None:
     with pytest.raises(Failure):
-        read(json.dumps(document))
+        read_document(json.dumps(document))
 
 
 def refused_by_both(document: Document) -> None:
@@ -48,7 +48,7 @@ def test_the_schema_in_the_documents_is_that_of_the_records() -> None:
 
 def test_what_is_printed_is_read_back_equal_and_keeps_to_the_schema(document: Document) -> None:
     assert WHOLE.inferred and WHOLE.tolls and not list(complaints(WHOLE))
-    assert read(json.dumps(document)) == WHOLE
+    assert read_document(json.dumps(document)) == WHOLE
     CHECK.validate(document)
 
 
@@ -57,7 +57,7 @@ def test_a_recorded_run_keeps_to_the_schema(tmp_path: Path) -> None:
     printed = json.loads(msgspec.json.encode(open_index(folder)))
     CHECK.validate(printed)
     assert (printed["format"], printed["run"]["verdict"]) == (3, "interrupted")
-    assert printed["tolls"] and read(json.dumps(printed)).rows
+    assert printed["tolls"] and read_document(json.dumps(printed)).rows
 
 
 def test_every_field_is_required(document: Document) -> None:

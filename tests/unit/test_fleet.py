@@ -23,7 +23,7 @@ from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
 from tollmeter.fleet import matrix
 from tollmeter.fleet.collecting import judged_machines as report
-from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedNode, is_rate, is_time, judged
+from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedModel, is_in_time, is_rate, judged_model
 from tollmeter.fleet.report import as_json, blocks, distribution, heat_map, page, sentence
 from tollmeter.library.derive import derived_table
 from tollmeter.library.limits import read_limits
@@ -46,7 +46,7 @@ def row(probe: str, size: int) -> Row:
     )  # fmt: skip
 
 
-def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> JudgedNode:
+def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> JudgedModel:
     """Each node is slower or faster by 0.7 % as a whole, each row of it by 1 %, and each interval is ±2 %."""
     chance = np.random.default_rng(seed)
     rows = [row(probe, size) for probe in PROBES for size in range(sizes)]
@@ -55,10 +55,10 @@ def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int 
     values = values.astype(np.float32)
     plant(values)
     halves = np.full(values.shape, 0.02, np.float32)
-    return judged(HardwareModel("one model", [f"node{at}" for at in range(nodes)], rows, values, halves))
+    return judged_model(HardwareModel("one model", [f"node{at}" for at in range(nodes)], rows, values, halves))
 
 
-def names(found: JudgedNode) -> set[str]:
+def names(found: JudgedModel) -> set[str]:
     return {node for named in found.named for node in named.nodes}
 
 
@@ -75,7 +75,7 @@ def test_rows_that_all_nodes_agree_on_are_not_named_for_noise_of_their_probe() -
     )
     values = values.reshape(len(rows), 1000).astype(np.float32)
     halves = np.full(values.shape, 0.001, np.float32)
-    assert len(names(judged(HardwareModel("m", [f"node{at}" for at in range(1000)], rows, values, halves)))) <= 1
+    assert len(names(judged_model(HardwareModel("m", [f"node{at}" for at in range(1000)], rows, values, halves)))) <= 1
 
 
 def test_slow_nodes_are_found_and_are_one_line() -> None:
@@ -116,13 +116,13 @@ def test_a_single_row_is_named_with_its_parameters() -> None:
 
 
 def test_a_node_with_a_wide_interval_of_its_own_is_not_named() -> None:
-    def judge(half: float) -> JudgedNode:
+    def judge(half: float) -> JudgedModel:
         made = fleet(200).model
         values = np.random.default_rng(2).normal(3, 0.01, (60, 200)).astype(np.float32)
         values[:, 7] += 0.06
         halves = np.full(values.shape, 0.02, np.float32)
         halves[:, 7] = half
-        return judged(HardwareModel("m", made.nodes, made.rows, values, halves))
+        return judged_model(HardwareModel("m", made.nodes, made.rows, values, halves))
 
     assert names(judge(0.02)) >= {"node7"}
     assert "node7" not in names(judge(0.08))
@@ -151,7 +151,7 @@ def recorded() -> dict[str, Any]:
 
 def equal_nodes(
     recorded: dict[str, Any], seed: int, plant: Callable[[Row, HardwareModel], bool], by: float = 0
-) -> JudgedNode:
+) -> JudgedModel:
     """22 nodes with the rows of a recorded run. A node is slower or faster by 0.5 % as a whole and by 0.5 % in each
     probe, and each row errs by as much as the recorded one does. by: how much slower node 5 is in some of its rows."""
     chance, nodes, found = np.random.default_rng(seed), 22, recorded["rows"]
@@ -160,17 +160,17 @@ def equal_nodes(
     rows = [Row(**{word: one[word] for word in words}, **common) for one in found]
     _, probes = np.unique([one.probe for one in rows], return_inverse=True)
     costs = 0.005 * (chance.normal(size=nodes) + chance.normal(size=(probes.max() + 1, nodes))[probes])
-    costs[[not is_time(one) for one in rows]] = 0
+    costs[[not is_in_time(one) for one in rows]] = 0
     errors = np.array([np.hypot(one["error"], one["runs_sd"]) for one in found])
     values = (costs + errors[:, None] * chance.normal(size=costs.shape)).astype(np.float32)
     halves = [np.log(one["high"] / one["low"]) / 2 if one["layouts"] > 1 else np.nan for one in found]
     wide = np.repeat(np.array(halves, np.float32)[:, None], nodes, 1)
     caches = (Cache(3, "unified", recorded["last_cache"]),)
     model = HardwareModel("m", [f"node{at}" for at in range(nodes)], rows, values, wide, caches)
-    ill = np.array([is_time(one) and plant(one, model) for one in rows])
+    ill = np.array([is_in_time(one) and plant(one, model) for one in rows])
     model.values[ill, 5] += np.log1p(by)
     model.values[[is_rate(one) for one in rows]] *= -1
-    return judged(model)
+    return judged_model(model)
 
 
 def in_memory(one: Row, model: HardwareModel) -> bool:
@@ -357,7 +357,7 @@ def test_the_page_escapes_names_and_its_map_has_the_ill_nodes_first(written: Pat
     assert cells.shape == (len(map_["rows"]), 24)
     assert abs(np.median(cells[:, 0][cells[:, 0] != -128])) == pytest.approx(np.log(1.1) * map_["scale"], abs=3)
     hostile = HardwareModel("</script><b>", ["<img>", *"abc"], many.model.rows[:1], *(np.ones((1, 4), np.float32),) * 2)
-    text = page([judged(hostile)]).decode()
+    text = page([judged_model(hostile)]).decode()
     assert "<img>" not in text and "</script><b>" not in text
 
 

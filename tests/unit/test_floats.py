@@ -56,7 +56,7 @@ def made(tree: Path, abi: Abi, probe: str) -> Path:
     """Builds a probe by its content and not by times of files, which a new checkout of the same sources changes."""
     runtime_objects.lend(tree, abi.name)
     sources, name = proven.begin(tree, abi, [probe]), f"build/{abi.name}/{probe}"
-    build.make(tree, abi, str(abi.compiler[0]), [*proven.options_of(sources), name])
+    build.run_make(tree, abi, str(abi.compiler[0]), [*proven.options_of(sources), name])
     proven.finish(tree, abi, sources, [probe], {})
     runtime_objects.keep(tree, abi.name)
     return tree / name

@@ -17,7 +17,7 @@ from tollmeter.cli.main import main
 from tollmeter.fleet import health as judging
 from tollmeter.fleet.health import health, unlike_nodes
 from tollmeter.library.derive import derived_table
-from tollmeter.library.limits import Limits, WorstLimits, read_limits
+from tollmeter.library.limits import Limits, read_limits
 from tollmeter.model import Failure, Results, Row
 from tollmeter.report import health as report
 from tollmeter.report.compared_rows import full_name
@@ -77,12 +77,14 @@ def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_
 def test_one_visit_beyond_the_limit_of_a_worst_value_is_enough(tmp_path: Path) -> None:
     described = probe(metric("late", source="gauge"), metric("late_worst", source="gauge", means="worst"))
     held_to = limits(tmp_path, '[[rows]]\nrow = "any.probe late*"\nat_most = "100 us"')
-    worst = WorstLimits(held_to, {described.probe: described}, machine("n1").index.machine)
+    here = machine("n1").index.machine
+    worst = held_to.on(here)
     told = outcome(visit=7, gauges={"late": 2e5, "late_worst": 99e3})
-    assert worst.has(told.point) and not worst.excess(told), "others are judged by their interval, at the end"
+    assert any(worst.worst_levels(told.point, described))
+    assert not worst.excess(told, described), "others are judged by their interval, at the end"
     late = replace(told, gauges={"late": 2e5, "late_worst": 101e3})
-    assert "visit 7" in worst.excess(late) and "at most 100 us" in worst.excess(late)
-    assert not WorstLimits(Limits(), {described.probe: described}, machine("n1").index.machine).has(told.point)
+    assert "visit 7" in worst.excess(late, described) and "at most 100 us" in worst.excess(late, described)
+    assert not any(Limits().on(here).worst_levels(told.point, described))
 
 
 @pytest.mark.parametrize("text", ['at_most = "fast"', "at_least = 3", 'at_mots = "3 ns"', ""])
@@ -98,8 +100,8 @@ def test_a_size_in_terms_of_a_cache_is_that_of_the_machine(tmp_path: Path) -> No
     size = max(4 * last, 4 * (32 << 20))
     slow = replace(row(200.0, layouts=4), probe="memory.latency", metric="load", parameters={"size": size})
     (bound,) = limits(tmp_path, '[[rows]]\nrow = "memory.latency * size=4xLAST *"\nat_most = "130 ns"').bounds
-    assert "at most 130 ns" in bound.broken_by(slow, made.machine)
-    assert not bound.broken_by(replace(slow, parameters={"size": 4096}), made.machine)
+    assert "at most 130 ns" in bound.on(made.machine).broken_by(slow)
+    assert not bound.on(made.machine).broken_by(replace(slow, parameters={"size": 4096}))
 
 
 def test_a_machine_is_judged_among_its_peers_whatever_its_own_runs_in_the_dataset(

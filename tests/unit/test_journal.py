@@ -21,7 +21,7 @@ from tollmeter.model import Failure, Published, RowOf, Select, Suite, Surroundin
 from tollmeter.protocol import outcome, seal
 from tollmeter.store import journal as journal_file
 from tollmeter.store import request
-from tollmeter.store.journal import NAME, Journal, Session, read, streams
+from tollmeter.store.journal import NAME, Journal, Session, read_journal, streams
 from tollmeter.store.request import Request, read_request, start_and_words, write_request
 
 MACHINE = {"k": "machine", "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 9}
@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_is_read(run: Path) -> None:
-    told = read(run)
+    told = read_journal(run)
     assert told.outcomes == tuple(outcome(whole(visit=visit(number))) for number in range(3))
     assert told.session == Session("settled", 12.5, visits=3)
     assert told.head.machine
@@ -66,15 +66,15 @@ def test_a_journal_cut_at_any_byte_opens_with_the_visits_before_the_cut(run: Pat
     ends = [stream.end for stream in streams(run)]
     for cut in range(ends[0], len(text)):
         (run / NAME).write_bytes(text[:cut])
-        assert len(read(run).outcomes) == min(3, sum(end <= cut for end in ends[2:]))
+        assert len(read_journal(run).outcomes) == min(3, sum(end <= cut for end in ends[2:]))
 
 
 def test_a_run_that_was_killed_is_interrupted(run: Path) -> None:
     with Journal.resume(run) as journal:
         journal.note(Session("measuring", 20.0, None))
         journal.append(whole(visit=visit(7)))
-    assert read(run).session.status == "interrupted"
-    assert read(run).session.seconds == 20.0
+    assert read_journal(run).session.status == "interrupted"
+    assert read_journal(run).session.seconds == 20.0
 
 
 def test_resuming_takes_off_a_cut_stream_and_goes_on(run: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_flipped_bit_loses_one_visit_at_most_and_its_line_is_reported(
     at = data.draw(st.integers(0, len(text) - 2))
     text[at] ^= 1 << data.draw(st.integers(0, 7))
     (run / NAME).write_bytes(bytes(text))
-    told = read(run)
+    told = read_journal(run)
     lost = {0, 1, 2, 3} - {seen.visit for seen in told.outcomes}
     assert len(lost) <= 1
     assert told.damage or (not lost and text.count(b"\n") == bytes(text).count(b"\n"))
@@ -130,7 +130,7 @@ def test_what_is_measured_anew_of_a_damaged_run_is_what_was_lost(run: Path) -> N
     with Journal.resume(run) as journal:
         journal.append(whole(visit=visit(3)))
         journal.note(Session("settled", 13.0, None))
-    told = read(run)
+    told = read_journal(run)
     assert [seen.visit for seen in told.outcomes] == [0, 2, 3] and len(told.damage) == 1
     assert told.session.status == "settled"
 
@@ -139,7 +139,7 @@ def test_a_newline_that_was_lost_costs_nothing(run: Path) -> None:
     text = (run / NAME).read_bytes()
     end = text.index(whole(visit=visit(1)))
     (run / NAME).write_bytes(text[: end - 1] + b"\v" + text[end:])
-    assert len(read(run).outcomes) == 3
+    assert len(read_journal(run).outcomes) == 3
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_newline_that_was_lost_costs_nothing(run: Path) -> None:
 )
 def test_a_hostile_line_is_skipped_and_reported_with_its_number(tmp_path: Path, extra: bytes) -> None:
     (tmp_path / NAME).write_bytes(HEAD + extra + whole())
-    told = read(tmp_path)
+    told = read_journal(tmp_path)
     assert len(told.outcomes) == 1
     assert told.damage and all(int(sentence.split()[1].rstrip(":")) >= 3 for sentence in told.damage)
 
@@ -165,7 +165,7 @@ def test_lines_that_begin_no_record_are_passed_over_unread(tmp_path: Path, monke
     asked, once = [], journal_file.read_next
     monkeypatch.setattr(journal_file, "read_next", lambda *of: asked.append(of) or once(*of))  # type: ignore[func-returns-value]
     (tmp_path / NAME).write_bytes(HEAD + b"\n" * 1000 + whole())
-    told = read(tmp_path)
+    told = read_journal(tmp_path)
     assert len(told.outcomes) == 1 and len(told.damage) == 1 and len(asked) < 100
 
 
@@ -173,17 +173,17 @@ def test_lines_that_begin_no_record_are_passed_over_unread(tmp_path: Path, monke
 def test_a_journal_without_its_machine_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / NAME).write_bytes(text)
     with pytest.raises(Failure):
-        read(tmp_path)
+        read_journal(tmp_path)
 
 
 def test_a_pipe_in_place_of_a_journal_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     with pytest.raises(Failure):
-        read(tmp_path)
+        read_journal(tmp_path)
 
 
 def test_a_folder_without_a_run_is_a_wrong_word(tmp_path: Path) -> None:
-    for ask in (read, read_request, Journal.resume):
+    for ask in (read_journal, read_request, Journal.resume):
         with pytest.raises(Failure) as caught:
             ask(tmp_path)
         assert caught.value.exit_code == 2
@@ -232,7 +232,7 @@ def test_a_full_disk_keeps_what_was_measured(run: Path, select: tuple[Select, ..
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
         signal.signal(signal.SIGXFSZ, previous)
-    assert len(read(run).outcomes) == 4
+    assert len(read_journal(run).outcomes) == 4
 
 
 def test_a_newer_run_is_refused_as_newer(run: Path) -> None:
@@ -309,32 +309,32 @@ def test_a_visit_that_stands_there_twice_is_no_second_visit(run: Path, copies: i
     with (run / NAME).open("ab") as file:
         file.write(whole(visit=visit(1)) * copies)
     with pytest.raises(Failure, match="visit 1 is in the journal twice"):
-        read(run)
+        read_journal(run)
 
 
 def test_nor_is_its_copy_under_another_number(run: Path) -> None:
     once = renumbered(whole(visit=visit(3)), 3)
     with (run / NAME).open("ab") as file:
         file.write(once)
-    assert len(read(run).outcomes) == 4
+    assert len(read_journal(run).outcomes) == 4
     with (run / NAME).open("ab") as file:
         file.write(renumbered(once, 4))
     with pytest.raises(Failure, match="visit 4"):
-        read(run)
+        read_journal(run)
 
 
 def test_a_visit_that_was_taken_out_is_missed(run: Path) -> None:
     text = (run / NAME).read_bytes()
     (run / NAME).write_bytes(text.replace(whole(visit=visit(1)), b""))
     with pytest.raises(Failure, match="3 visits, and 2"):
-        read(run)
+        read_journal(run)
 
 
 def test_a_run_that_is_gone_on_with_counts_on(run: Path) -> None:
     with Journal.resume(run) as journal:
         journal.append(whole(visit=visit(3)))
         journal.note(Session("settled", 13.0, None))
-    assert len(read(run).outcomes) == 4
+    assert len(read_journal(run).outcomes) == 4
 
 
 def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
@@ -356,19 +356,19 @@ def test_surroundings_that_lack_a_key_name_what_is_unknown(run: Path, key: str) 
     seen = msgspec.to_builtins(Surroundings(others=0.0, seccomp_filters=0, traced=False))
     with Journal.resume(run) as journal:
         journal.note(Session("settled", 1.0, None, msgspec.convert(seen, Surroundings)))
-    whole_note = read(run).session.surroundings
+    whole_note = read_journal(run).session.surroundings
     assert whole_note and whole_note.unreadable == ()
     del seen[key]
     note = {"k": "run", "status": "settled", "seconds": 1.0, "reason": None, "surroundings": seen}
     (run / NAME).write_bytes((run / NAME).read_bytes() + seal([note]))
-    lacking = read(run).session.surroundings
+    lacking = read_journal(run).session.surroundings
     assert lacking and len(lacking.unreadable) == 1
 
 
 def test_a_journal_is_not_gone_on_with_through_a_link(run: Path, tmp_path: Path) -> None:
     (run / NAME).rename(tmp_path / "elsewhere")
     (run / NAME).symlink_to(tmp_path / "elsewhere")
-    assert len(read(run).outcomes) == 3
+    assert len(read_journal(run).outcomes) == 3
     with pytest.raises(Failure, match="cannot write"):
         Journal.resume(run)
 

@@ -14,7 +14,7 @@ from tollmeter.library import derive
 from tollmeter.report.markdown import render
 from tollmeter.store import kept_visits
 from tollmeter.store.export import written
-from tollmeter.store.journal import read
+from tollmeter.store.journal import read_journal
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_visits_come_back_as_they_were(run: Path) -> None:
-    visits = read(run).outcomes
+    visits = read_journal(run).outcomes
     with sqlite3.connect(":memory:") as db:
         for table in kept_visits.TABLES:
             db.execute(f"CREATE TABLE {table} (content)")
@@ -37,7 +37,7 @@ def test_of_a_large_journal_the_index_suffices(run: Path, monkeypatch: pytest.Mo
     (run / "index.sqlite").unlink()
     monkeypatch.setattr(kept_visits, "LEAST_BYTES", 0)
     derive.open_run(run)
-    monkeypatch.setattr(derive, "read", lambda _: pytest.fail("the journal was read"))
+    monkeypatch.setattr(derive, "read_journal", lambda _: pytest.fail("the journal was read"))
     again = derive.open_run(run)
     assert tuple(again.outcomes) == tuple(derived.outcomes) and render(again) == render(derived)
     lines = [b"".join(written(derive.raw_samples(each), "csv")) for each in (again, derived)]
@@ -48,7 +48,7 @@ def test_a_small_journal_keeps_none(run: Path) -> None:
     derive.open_run(run)
     with sqlite3.connect(run / "index.sqlite") as db:
         assert [db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in kept_visits.TABLES] == [0, 0, 0]
-    assert len(derive.open_run(run).outcomes) == len(read(run).outcomes)
+    assert len(derive.open_run(run).outcomes) == len(read_journal(run).outcomes)
 
 
 def of(content: bytes, **changed: object) -> bytes:
@@ -59,7 +59,7 @@ def of(content: bytes, **changed: object) -> bytes:
 
 def test_a_block_that_is_not_its_columns_is_refused(run: Path) -> None:
     """What follows the columns is read by `marshal`, which is not made for what others wrote."""
-    cells = [(table, content) for table, content in kept_visits.cells(read(run).outcomes)]
+    cells = [(table, content) for table, content in kept_visits.cells(read_journal(run).outcomes)]
     block = msgspec.msgpack.decode(next(c for t, c in cells if t == "visit_blocks"), type=kept_visits._Block)
     objects = (("|O", True), *block.kinds[1:])
     for changed in (

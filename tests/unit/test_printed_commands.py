@@ -18,9 +18,9 @@ from support.rendered import printed
 from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.app import app
-from tollmeter.cli.printing import TableColumns, print_columns
+from tollmeter.cli.printing import print_columns
 from tollmeter.extras import install_line
-from tollmeter.library.derive import command
+from tollmeter.library.derive import timed_command
 from tollmeter.library.places import SUITES
 from tollmeter.model import Results, Surroundings
 from tollmeter.report import markdown, page
@@ -177,12 +177,12 @@ def test_what_to_type_stands_under_a_table_and_is_whole(
     """In a column of nine characters an apt-get line was fourteen lines."""
     monkeypatch.setenv("COLUMNS", "40")
     mend = install_line([f"package-{number}" for number in range(9)]).strip("`")
-    print_columns(TableColumns(("abi", "missing"), [("arm", "no compiler")], below=[("arm", mend)]), "table")
+    print_columns(("abi", "missing"), [("arm", "no compiler")], "table", below=[("arm", mend)])
     assert f"arm:\n    {mend}\n" in capsys.readouterr().out
 
 
 def test_the_command_of_a_run_says_where_its_files_and_its_peer_were(tmp_path: Path) -> None:
     suite, files = read_suite(SUITES / "default.toml"), str(tmp_path / "a b")
     asked = Request(id="a", suite=suite, started="", seed=1, budget_seconds=2, tollmeter="0", folder=files, peer="host")
-    words = shlex.split(command(asked))
+    words = shlex.split(timed_command(asked))
     assert words[words.index("--folder") + 1] == files and words[words.index("--peer") + 1] == "host"

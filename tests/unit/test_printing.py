@@ -12,23 +12,19 @@ import sys
 import pytest
 
 from tollmeter import notices
-from tollmeter.cli.printing import TableColumns, print_columns
+from tollmeter.cli.printing import print_columns
 from tollmeter.model import first_few
 
 LONG = "words " * 40
-ROWS = TableColumns(
-    ("name", "runs", "why"), [("first", "qemu-user:aarch64", LONG), ("second", "local", LONG)], whole=("runs",)
-)
-PROGRAM = (
-    "from tollmeter.cli.printing import TableColumns, print_columns; "
-    f"print_columns(TableColumns(*{tuple(ROWS)!r}), 'table')"
-)
+ROWS = [("first", "qemu-user:aarch64", LONG), ("second", "local", LONG)]
+TABLE = ("name", "runs", "why"), ROWS, "table"
+PROGRAM = f"from tollmeter.cli.printing import print_columns; print_columns(*{TABLE!r}, whole=('runs',))"
 
 
 def test_in_a_pipe_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    print_columns(ROWS, "table")
+    print_columns(*TABLE)
     lines = [line for line in capsys.readouterr().out.splitlines() if "words" in line]
-    assert len(lines) == len(ROWS.rows)
+    assert len(lines) == len(ROWS)
     assert all(LONG.strip() in line for line in lines)
 
 
@@ -43,7 +39,7 @@ def test_a_narrow_terminal_folds_words_and_no_names() -> None:
         text += chunk
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).splitlines()
     assert any("qemu-user:aarch64" in line for line in lines)
-    assert len(lines) > 2 * len(ROWS.rows) + 4
+    assert len(lines) > 2 * len(ROWS) + 4
     assert max(map(len, lines)) <= 40
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.example_runs import with_index
 from support.recordings import copied
 from support.rendered import printed
-from tollmeter.library.derive import command, open_index, open_run
+from tollmeter.library.derive import open_index, open_run, timed_command
 from tollmeter.model import Results
 from tollmeter.protocol import Outcomes
 from tollmeter.report.run_verdict import next_step
@@ -91,7 +91,7 @@ def test_an_index_is_kept_and_equal(tmp_path: Path) -> None:
 def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
     folder = copied("format-1", tmp_path / "run")
     words = "kernel.loop kernel.enter_gate memory.latency size=4096,65536 pages=small"
-    assert command(read_request(folder)) == f"./toll run {words} --seed 4711 --budget 6s"
+    assert timed_command(read_request(folder)) == f"./toll run {words} --seed 4711 --budget 6s"
 
 
 def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:

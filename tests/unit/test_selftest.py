@@ -34,7 +34,7 @@ def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
     lie = next(one for one in IN_PROBES if one.name == "wrong answer")
 
     def outcome(*rows: Row) -> str:
-        return selftest.judged(lie, example_runs.with_index(example_runs.small(), rows=rows)).outcome
+        return selftest.detection(lie, example_runs.with_index(example_runs.small(), rows=rows)).outcome
 
     def without_number(status: Status, reason: str) -> Row:
         return msgspec.structs.replace(row(None, of=lie.probe, status=status), reason=reason)

@@ -12,8 +12,8 @@ from support.builders import CLOCK_HZ, outcome, probe, quiet, row, sample
 from tollmeter.judgement.convergence import (
     Settlement,
     budget_beyond,
+    convergence_sentence,
     missing_visits,
-    sentence,
     settlement,
     visits_wanted,
 )
@@ -84,12 +84,12 @@ def test_a_count_converges_with_one_visit() -> None:
 
 
 def test_a_run_that_knows_all_says_only_that() -> None:
-    assert sentence(settled(7, 7), [row(10.0)], 0.03, 60.0) == "7 of 7 points within 3 %"
+    assert convergence_sentence(settled(7, 7), [row(10.0)], 0.03, 60.0) == "7 of 7 points within 3 %"
 
 
 def test_a_run_names_what_it_knows_worst_and_the_budget_that_would_mend_it() -> None:
     rows = [row(10.0), row(20.0, 0.2, parameters={"size": 4096}), row(None, status="failed")]
-    said = sentence(settled(90, 100, *[1.0] * 10), rows, 0.03, 60.0)
+    said = convergence_sentence(settled(90, 100, *[1.0] * 10), rows, 0.03, 60.0)
     assert said == (
         "90 of 100 points within 3 %; worst: any.probe size=4096 x86_64, 16 to 24 ns; "
         "--budget 2m would let 100 converge"
@@ -99,13 +99,13 @@ def test_a_run_names_what_it_knows_worst_and_the_budget_that_would_mend_it() -> 
 def test_the_shortest_budget_that_gains_most_is_named() -> None:
     """Eight points within half a minute more, one more within ten minutes, and one never: the one is not worth it."""
     still = (*[3.0] * 8, 500.0, inf)
-    said = sentence(settled(90, 100, *still), [row(10.0)], 0.03, 60.0)
+    said = convergence_sentence(settled(90, 100, *still), [row(10.0)], 0.03, 60.0)
     assert said.endswith("--budget 2m would let 98 converge")
 
 
 @pytest.mark.parametrize(("open_s", "seconds"), [((inf, inf), 60.0), ((9000.0,), 60.0), ((1.0,), 3600.0)])
 def test_what_no_budget_mends_is_not_promised(open_s: tuple[float, ...], seconds: float) -> None:
-    said = sentence(settled(9, 9 + len(open_s), *open_s), [row(10.0)], 0.03, seconds)
+    said = convergence_sentence(settled(9, 9 + len(open_s), *open_s), [row(10.0)], 0.03, seconds)
     assert "--budget" not in said
     assert "worst" in said
 
@@ -121,11 +121,12 @@ def test_a_point_limited_by_between_run_variance_gets_no_visits_and_does_not_con
     assert visits_wanted(scattered, TOLD["any.probe"], known) > 3
     found = settlement_of(same, known, 10.0)
     assert (found.converged, found.open_s) == (0, (inf,))
-    assert "runs" in sentence(found, [row(10.0)], 0.01, 10.0).rpartition(";")[2]
+    assert "runs" in convergence_sentence(found, [row(10.0)], 0.01, 10.0).rpartition(";")[2]
 
 
 def test_minutes_are_written_as_such() -> None:
-    assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would let 1 converge")
+    told = convergence_sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0)
+    assert told.endswith("--budget 4m would let 1 converge")
 
 
 def test_a_budget_beyond_another_is_a_usual_one() -> None:

@@ -18,7 +18,7 @@ from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Se
 from tollmeter.report import studies as words
 from tollmeter.report.blocks import Table
 from tollmeter.report.headline import headline
-from tollmeter.store.document import read, schema
+from tollmeter.store.document import read_document, schema
 from tollmeter.store.index import NAME, index_fingerprint, load_index, save_index
 from tollmeter.studies.claim_rows import measured_claim, timed_by
 from tollmeter.studies.matching_rows import NOT_TOGETHER
@@ -162,7 +162,7 @@ def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
     index = msgspec.structs.replace(of.index, format=3, study=study(of))
     printed = json.loads(msgspec.json.encode(index))
     jsonschema.validate(printed, schema())
-    assert read(json.dumps(printed)) == index
+    assert read_document(json.dumps(printed)) == index
     printed["study"]["claims"][1]["reason"] = None
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(printed, schema())

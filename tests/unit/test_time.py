@@ -25,7 +25,7 @@ from tollmeter.findings import carried
 from tollmeter.library import timed
 from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_no_energy, why_uncounted
 from tollmeter.library.derive import open_run
-from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
+from tollmeter.library.hyperfine import Result, as_json, compared_sentences, read_results, results_of
 from tollmeter.library.options import Options, TimeOptions, statuses
 from tollmeter.library.prepare import sealed_head
 from tollmeter.library.resume import interrupted
@@ -414,7 +414,7 @@ def test_results_are_written_as_hyperfine_does_and_read_again(
     }  # fmt: skip
     assert len(second["times"]) == 12 and second["exit_codes"] == [0] * 12
     assert first["mean"] == pytest.approx(0.010, rel=0.02) and first["user"] == pytest.approx(6e-4)
-    said = "\n".join(compared(read_results(path)))
+    said = "\n".join(compared_sentences(read_results(path)))
     assert "against 1  slower: +" in said
     assert main(["time", "--import", str(path)]) == 0
     assert capsys.readouterr().out.strip() == said
@@ -424,10 +424,12 @@ def test_results_are_written_as_hyperfine_does_and_read_again(
 
 def test_too_few_stored_times_are_reported_as_inconclusive() -> None:
     times = tuple(0.010 + 0.0003 * turn for turn in range(8))
-    said = [*compared([Result(command="a", times=times), Result(command="b", times=times[:3])])]
+    said = [*compared_sentences([Result(command="a", times=times), Result(command="b", times=times[:3])])]
     assert "no interval: 3 times are stored" in said[-1]
-    assert "cannot tell" in [*compared([Result(command="a", times=times), Result(command="b", times=times)])][-1]
-    assert "nothing can be compared" in [*compared([Result(command="a"), Result(command="b", times=times)])][-1]
+    same = [*compared_sentences([Result(command="a", times=times), Result(command="b", times=times)])]
+    assert "cannot tell" in same[-1]
+    untimed = [*compared_sentences([Result(command="a"), Result(command="b", times=times)])]
+    assert "nothing can be compared" in untimed[-1]
 
 
 # ---- real commands --------------------------------------------------------------------------------------------------

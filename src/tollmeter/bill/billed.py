@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from tollmeter.bill.calibration import Calibration, calibrated, combined
+from tollmeter.bill.calibration import Calibration, calibrated, combined_calibration
 from tollmeter.bill.crossings import (
     LOADED,
     WAYS,
@@ -26,7 +26,7 @@ from tollmeter.bill.crossings import (
     of_process,
     without_loader,
 )
-from tollmeter.bill.items import Bill, Counts, bill, counts, estimated, items
+from tollmeter.bill.items import Bill, Counts, bill_of, counts, estimated, items
 from tollmeter.bill.savings import Saving, savings
 from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
 from tollmeter.library import places
@@ -107,11 +107,11 @@ def _timed(
                 of_command.append(crossings(runner, way, words))
 
     clean = _clean_runs(runner, several, budget_s, count)
-    calibration = combined(trials, [one for of_command in counted for one in of_command])
+    calibration = combined_calibration(trials, [one for of_command in counted for one in of_command])
     made: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
         by_round = middle_first(runs, crossed, calibration, way)
-        one = bill(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
+        one = bill_of(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
         saved = _saved(clean[0], runs) if made else None
         counts_of_rounds, scaled = zip(*by_round, strict=True)
         made.append(Billed(one, savings(one, counts_of_rounds[0]), tuple(runs), counts_of_rounds, scaled, saved))
@@ -160,11 +160,11 @@ def billed_process(process: int, seconds: float) -> Billed:
     if crossed.reason:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
     trial = calibrated(runner, "kernel", program_32=_program_32(runner, [crossed]))
-    calibration = combined([trial], [crossed])
+    calibration = combined_calibration([trial], [crossed])
     # Its own time: it was never run without being counted.
     counting_ns = round(min(crossed.user_ns, calibration.counting_ns(crossed)))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
-    one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
+    one = bill_of(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
     one = msgspec.structs.replace(one, runs=0)
     return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
 

@@ -93,7 +93,7 @@ class Calibration(Record, frozen=True):
         return of_calls_ns + asks * self.added_ask_ns + switches * self.added_switch_ns + faults * self.added_fault_ns
 
 
-def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
+def combined_calibration(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
     """Returns one calibration from several: the median of each value, since they are prices in the usual state of the
     core. The toll and the window of getppid are of the run in which its times are least: interference only adds time,
     and their difference is small."""

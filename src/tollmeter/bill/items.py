@@ -75,7 +75,7 @@ def counts(command: str, counted: Crossings, *, way: Way, why: str, untimed: str
     return Counts(command, way, why, untimed, counted.count, shown, events)
 
 
-def bill(
+def bill_of(
     command: str, clean: Sequence[Crossings], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
 ) -> Bill:
     """Returns a bill. clean: runs without counting; at least one."""

@@ -15,7 +15,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import shared_options as shared
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write_json
+from tollmeter.cli.printing import print_columns, print_notice, print_view, write_json
 from tollmeter.library import places
 from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
@@ -111,7 +111,7 @@ def layout(
     facts = differing_first(layout_table(layouts))
     rows = [_cells(fact) for fact in facts if only == "all" or fact.breaks]
     if form == "json":
-        print_columns(TableColumns(("fact", *layouts, "breaks"), [(n, *values, b) for n, values, b in rows]), form)
+        print_columns(("fact", *layouts, "breaks"), [(n, *values, b) for n, values, b in rows], form)
         return
     shown, alike = _unlike(layouts)
     for sentence in _what_breaks(facts, tuple(layouts), alike):
@@ -119,7 +119,7 @@ def layout(
     places = [list(layouts).index(name) for name in shown]
     marked = [(name, *(values[place] for place in places), BREAKS[breaks]) for name, values, breaks in rows]
     columns = ("fact", *shown, "breaks")
-    print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
+    print_columns(columns, marked, form, narrow=len(columns), whole=columns[1:])
 
 
 def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
@@ -234,8 +234,7 @@ def casts(
         cells = [_casts_cells(cast, "no warning" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")
         first = 0 if probe else 1
-        shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
-        print_columns(shown, form)
+        print_columns(names[first:], [line[first:] for line in cells], form, narrow=4 - first, whole=names[:3])
     for file, trouble in survey.troubles.items():
         print_notice(f"{file} cannot be read: {trouble}")
     unread = len(survey.troubles)

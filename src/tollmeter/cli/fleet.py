@@ -12,14 +12,14 @@ import typer
 from tollmeter.catalog import check_known, unknown
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view, write
+from tollmeter.cli.printing import print_columns, print_notice, print_view, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure, first_few
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
     from tollmeter.fleet.collecting import NodeState
-    from tollmeter.fleet.judged import JudgedNode
+    from tollmeter.fleet.judged import JudgedModel
 
 FORMATS = ("table", "json", "html", "drain")
 
@@ -58,7 +58,7 @@ def report(
         raise Failure(f"beyond its limit: {broken[0]}", TRIPPED)
 
 
-def _print(models: list[JudgedNode], *, whole: bool) -> None:
+def _print(models: list[JudgedModel], *, whole: bool) -> None:
     from tollmeter.fleet.report import blocks
 
     print_view(blocks(models, whole=whole))
@@ -147,7 +147,7 @@ def _print_nodes(states: list[NodeState], form: str) -> None:
         )
         for state in states
     ]  # fmt: skip
-    print_columns(TableColumns(names, rows, narrow=4, whole=names[:3]), form)
+    print_columns(names, rows, form, narrow=4, whole=names[:3])
 
 
 VERBS: dict[str, Callable[..., Any]] = {

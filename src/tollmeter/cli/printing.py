@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tollmeter.catalog import unknown
 from tollmeter.files import write_whole
@@ -23,47 +23,37 @@ STANDARD_OUTPUT = Path("-")
 """Path that means standard output."""
 
 
-class TableColumns(NamedTuple):
-    """The columns of a printed table. narrow: columns that fit a terminal; the others are for programs. whole: columns
-    that are never folded, by default the first. below: names and their commands, printed under the table, since a
-    folded command cannot be copied."""
-
-    names: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    narrow: int = 3
-    whole: Sequence[str] | None = None
-    below: Sequence[tuple[str, str]] = ()
-
-
 def print_notice(sentence: str) -> None:
     """Prints one line for the user on standard error."""
     print(f"toll: {clean(sentence)}", file=sys.stderr)
 
 
-def print_columns(columns: TableColumns, form: str) -> None:
+def print_columns(
+    names: Sequence[str], rows: Sequence[Sequence[str]], form: str, *, narrow: int = 3,
+    whole: Sequence[str] | None = None, below: Sequence[tuple[str, str]] = (),
+) -> None:  # fmt: skip
+    """Prints rows as a table, or as JSON. names: of the columns. narrow: columns that fit a terminal; the others are
+    for programs. whole: columns that are never folded, by default the first. below: names and their commands, printed
+    under the table, since a folded command cannot be copied."""
     if form == "json":
-        write_json([dict(zip(columns.names, row, strict=True)) for row in columns.rows])
-    elif form == "table":
-        _print_table(columns)
-    else:
+        write_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    if form != "table":
         raise unknown("format", form, ("table", "json"))
-
-
-def _print_table(columns: TableColumns) -> None:
     from rich.text import Text
 
     from tollmeter.report.blocks import Column, Line, Table
     from tollmeter.report.text_layout import print_table
 
-    whole = columns.names[:1] if columns.whole is None else columns.whole
-    shown = [Column(name, is_whole=name in whole) for name in columns.names[: columns.narrow]]
-    table = Table(shown, [Line(tuple(row[: columns.narrow])) for row in columns.rows])
+    unfolded = names[:1] if whole is None else whole
+    shown = [Column(name, is_whole=name in unfolded) for name in names[:narrow]]
+    table = Table(shown, [Line(tuple(row[:narrow])) for row in rows])
     console = terminal()
     if console.is_terminal:
         print_table(table, console)
     else:
         print_unfolded([table])
-    for name, typed in columns.below:
+    for name, typed in below:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 

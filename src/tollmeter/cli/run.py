@@ -15,7 +15,7 @@ from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing, show
 from tollmeter.cli import shared_options as shared
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice, print_view
+from tollmeter.cli.printing import print_columns, print_notice, print_view
 from tollmeter.cli.sharing import PAGE
 from tollmeter.extras import chart_script_made
 from tollmeter.library import places
@@ -152,8 +152,8 @@ def _print_points(plan: Plan, form: str) -> None:
         )
         for point in plan.points()
     ]  # fmt: skip
-    columns = TableColumns(("probe", "parameters", "abi", "target", "cpus"), rows, narrow=5)
-    print_columns(columns, "json" if form == "json" else "table")
+    names = ("probe", "parameters", "abi", "target", "cpus")
+    print_columns(names, rows, "json" if form == "json" else "table", narrow=5)
 
 
 def _cpus(plan: Plan, point: Point) -> str:

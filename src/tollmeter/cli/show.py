@@ -14,7 +14,6 @@ from tollmeter.catalog import abis_of_built, check_known, left_out_of_builds
 from tollmeter.cli import completing
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import (
-    TableColumns,
     print_columns,
     print_notice,
     print_unfolded,
@@ -336,8 +335,8 @@ def list_(
     if what == "probes":
         _print_probes(places.described_probes(names or ["*"]), form)
         return
-    listed = {"suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
-    print_columns(listed[what](), form)
+    listed = {"suites": _print_suites, "abis": _print_abis, "runs": _print_runs, "findings": _print_findings}
+    listed[what](form)
 
 
 def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
@@ -352,17 +351,13 @@ def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
 
 
 def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
+    """Prints probes from the index and from earlier builds, without building; one alone is described."""
     (first, *more) = described.values()
     if form == "table" and first and not more:
         from tollmeter.report.probe_description import blocks
 
         print_view(blocks(first))
-    else:
-        print_columns(_probes(described), form)
-
-
-def _probes(described: Mapping[str, Probe | None]) -> TableColumns:
-    """Returns the table of probes from the index and from earlier builds, without building."""
+        return
     abis, left_out = abis_of_built(places.ROOT / "build"), left_out_of_builds(places.ROOT / "build")
     rows = []
     for name, probe in described.items():
@@ -373,14 +368,14 @@ def _probes(described: Mapping[str, Probe | None]) -> TableColumns:
         question = left_out.get(name, probe.question)
         parameters, metrics = (" ".join(one.name for one in several) for several in (probe.parameters, probe.metrics))
         rows.append((name, question, parameters, metrics, " ".join(abis.get(name, ()))))
-    return TableColumns(PROBE, rows, narrow=2)
+    print_columns(PROBE, rows, form, narrow=2)
 
 
-def _suites() -> TableColumns:
-    return TableColumns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()])
+def _print_suites(form: str) -> None:
+    print_columns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()], form)
 
 
-def _abis() -> TableColumns:
+def _print_abis(form: str) -> None:
     import platform
 
     from tollmeter.toolchain.abis import survey_abis
@@ -392,10 +387,10 @@ def _abis() -> TableColumns:
         lacks = (standing.target or "no", standing.clock or "", standing.missing or "", standing.mend or "")
         rows.append((standing.name, builds, *lacks, standing.compiler or "", standing.summary))
     mends = [(name, mend) for name, *_, mend, _, _ in rows if mend]
-    return TableColumns(names, rows, narrow=5, whole=names[:4], below=mends)
+    print_columns(names, rows, form, narrow=5, whole=names[:4], below=mends)
 
 
-def _runs() -> TableColumns:
+def _print_runs(form: str) -> None:
     from tollmeter.store.request import start_and_words
 
     rows = []
@@ -404,10 +399,10 @@ def _runs() -> TableColumns:
             rows.append((folder.name, *start_and_words(folder)))
         except Failure as failure:
             rows.append((folder.name, "", failure.sentence))
-    return TableColumns(("run", "started", "of"), rows)
+    print_columns(("run", "started", "of"), rows, form)
 
 
-def _findings() -> TableColumns:
+def _print_findings(form: str) -> None:
     from tollmeter.findings import subjects
 
-    return TableColumns(("rule", "looks for"), list(subjects().items()))
+    print_columns(("rule", "looks for"), list(subjects().items()), form)

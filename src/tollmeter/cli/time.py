@@ -152,11 +152,11 @@ def _input_file(name: str) -> str:
 
 
 def _imported(path: Path, commands: Sequence[str]) -> int:
-    from tollmeter.library.hyperfine import compared, read_results
+    from tollmeter.library.hyperfine import compared_sentences, read_results
 
     if commands:
         raise Failure("--import compares stored times, and starts no command")
-    for line in compared(read_results(path)):
+    for line in compared_sentences(read_results(path)):
         print(line)
     return 0
 

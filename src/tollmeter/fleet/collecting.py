@@ -24,7 +24,7 @@ import msgspec
 from tollmeter.files import own_folder, read_regular
 from tollmeter.fleet import slurm
 from tollmeter.fleet.jobs import JOURNALS, Submission, read_submission
-from tollmeter.fleet.judged import HardwareModel, JudgedNode, judged
+from tollmeter.fleet.judged import HardwareModel, JudgedModel, judged_model
 from tollmeter.fleet.matrix import is_dataset, read_fleet
 from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
@@ -282,7 +282,7 @@ def _silence(attempt: CollectAttempt | None) -> Iterator[str]:
 # ---- machines beside their peers ------------------------------------------------------------------------------------
 
 
-def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[JudgedNode]:
+def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[JudgedModel]:
     """Returns one answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are
     left out. bounds: absolute limits of rows. Raises Failure: 2 if a name is neither, 5 if nothing is readable, 6 if
     no row can be judged."""
@@ -303,13 +303,13 @@ def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[
         return _judged(read_fleet(Path(scratch)), bounds)
 
 
-def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[JudgedNode]:
+def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[JudgedModel]:
     if not models[0].rows:
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
     answers = []
     for model in models:
         broken = tuple(_broken(model, bounds))
-        answers.append(replace(judged(model), broken=broken))
+        answers.append(replace(judged_model(model), broken=broken))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
     return answers
@@ -317,9 +317,9 @@ def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[Ju
 
 def _broken(model: HardwareModel, bounds: Sequence[Bound]) -> Iterator[tuple[str, str]]:
     """Yields each node with a row whose whole interval is beyond a limit, and the row in words."""
-    for bound in bounds:
+    for bound in (bound.on(model.machine) for bound in bounds):
         for place, row in enumerate(model.rows):
-            level = bound.level(full_name(row), row.unit, model.machine)
+            level = bound.level(full_name(row), row.unit)
             if level is None:
                 continue
             for node, value, half in zip(model.nodes, model.values[place], model.halves[place], strict=True):

@@ -11,7 +11,7 @@ from math import expm1
 from pathlib import Path
 
 from tollmeter.fleet.collecting import judged_machines
-from tollmeter.fleet.judged import LEAST_NODES, JudgedNode, is_rate
+from tollmeter.fleet.judged import LEAST_NODES, JudgedModel, is_rate
 from tollmeter.fleet.matrix import is_dataset
 from tollmeter.fleet.report import node_reasons
 from tollmeter.library.derive import add_to_dataset, open_run
@@ -154,7 +154,7 @@ def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], lis
     return _of_own(own, models)
 
 
-def _of_own(own: str, models: Sequence[JudgedNode]) -> tuple[list[str], list[str]]:
+def _of_own(own: str, models: Sequence[JudgedModel]) -> tuple[list[str], list[str]]:
     model = next(judged for judged in models if own in judged.model.nodes)
     if len(model.model.nodes) < LEAST_NODES:
         alike = f"only {len(model.model.nodes) - 1} nodes have the same CPU, kernel and caches"

@@ -66,7 +66,7 @@ def is_rate(row: Row) -> bool:
     return row.unit in RATES or row.better == "more"
 
 
-def is_time(row: Row) -> bool:
+def is_in_time(row: Row) -> bool:
     """Returns whether a row is a time or a rate, also in cycles."""
     return row.unit in ("ns", "cycle", *RATES)
 
@@ -153,7 +153,7 @@ class NamedNode:
 
 
 @dataclass(frozen=True)
-class JudgedNode:
+class JudgedModel:
     """The judged nodes of a hardware model. spread: of each row over the nodes. costs: distance of each row on each
     node from the peers' mean, as a logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row
     in words."""
@@ -165,7 +165,7 @@ class JudgedNode:
     broken: tuple[tuple[str, str], ...] = ()
 
 
-def judged(model: HardwareModel) -> JudgedNode:
+def judged_model(model: HardwareModel) -> JudgedModel:
     """Returns the judged nodes of a model. It modifies the model's values, which become costs relative to the peers'
     mean."""
     signs = np.array([-1 if is_rate(row) else 1 for row in model.rows], np.float32)
@@ -173,7 +173,7 @@ def judged(model: HardwareModel) -> JudgedNode:
     costs -= spread.centre[:, None]
     costs *= signs[:, None]
     effects = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
-    return JudgedNode(model, spread, costs, _alike(model, effects))
+    return JudgedModel(model, spread, costs, _alike(model, effects))
 
 
 def spreads(matrix: Floats) -> Spread:
@@ -265,7 +265,7 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
 
 
 def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
-    timed = [place for place, row in enumerate(model.rows) if is_time(row) and spread.nodes[place] >= LEAST_NODES]
+    timed = [place for place, row in enumerate(model.rows) if is_in_time(row) and spread.nodes[place] >= LEAST_NODES]
     probes: dict[tuple[str, str], list[int]] = {}
     for place in timed:
         row = model.rows[place]
@@ -345,6 +345,6 @@ def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) ->
     return tuple(sorted(named, key=lambda group: -max(map(abs, group.costs))))
 
 
-def share_of(cost: float, *, is_rate: bool) -> float:
+def deviation_share(cost: float, *, is_rate: bool) -> float:
     """Returns the deviation of a value from its peers' as a share: a rate falls by as much as a time rises."""
     return exp(-cost if is_rate else cost) - 1

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tollmeter.fleet.judged import LEAST_NODES, Effect, HardwareModel, JudgedNode, NamedNode, is_rate, is_time, share_of
+from tollmeter.fleet.judged import (
+    LEAST_NODES,
+    Effect,
+    HardwareModel,
+    JudgedModel,
+    NamedNode,
+    deviation_share,
+    is_in_time,
+    is_rate,
+)
 from tollmeter.model import Row, assignments, first_few, json_document, printable
 from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import count, percent, quantity
@@ -28,7 +37,7 @@ SCALE = 400
 """Steps of a natural logarithm of 1 in a cell of the map, which is one byte."""
 
 
-def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
+def blocks(models: Sequence[JudgedModel], *, whole: bool) -> Iterator[Block]:
     """Yields all printed blocks. whole: includes every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
@@ -41,7 +50,7 @@ def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
             yield table
 
 
-def _tally(judged: JudgedNode) -> str:
+def _tally(judged: JudgedModel) -> str:
     nodes, named = len(judged.model.nodes), sum(len(each.nodes) for each in judged.named)
     if nodes < LEAST_NODES:
         return f"No node is judged: that takes {LEAST_NODES} nodes of one model."
@@ -51,7 +60,7 @@ def _tally(judged: JudgedNode) -> str:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
 
-def sentence(judged: JudgedNode, named: NamedNode) -> str:
+def sentence(judged: JudgedModel, named: NamedNode) -> str:
     """Returns a sentence with the named nodes, their rows and deviation, and the parts in which they match their
     peers."""
     names, first, model = first_few(named.nodes, MOST_NAMES), named.effects[0], judged.model
@@ -99,7 +108,7 @@ def _rows_in_words(model: HardwareModel, effect: Effect) -> str:
 
 
 def _share(model: HardwareModel, effect: Effect, cost: float) -> float:
-    return share_of(cost, is_rate=all(is_rate(model.rows[row]) for row in effect.rows))
+    return deviation_share(cost, is_rate=all(is_rate(model.rows[row]) for row in effect.rows))
 
 
 def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
@@ -108,7 +117,7 @@ def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
 
 def _direction(model: HardwareModel, effect: Effect) -> str:
     rows = [model.rows[row] for row in effect.rows]
-    is_timed = effect.level == "node" or all(map(is_time, rows))
+    is_timed = effect.level == "node" or all(map(is_in_time, rows))
     if not is_timed or all(map(is_rate, rows)):
         return "over" if _share(model, effect, effect.cost) > 0 else "under"
     return "slower than" if effect.cost > 0 else "faster than"
@@ -123,7 +132,7 @@ def _row_name(row: Row) -> str:
 # ---- distributions --------------------------------------------------------------------------------------------------
 
 
-def distribution(judged: JudgedNode, most: int | None) -> Table | None:
+def distribution(judged: JudgedModel, most: int | None) -> Table | None:
     """Returns the rows that several nodes have, the most different first; None without any."""
     spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
@@ -141,7 +150,7 @@ def distribution(judged: JudgedNode, most: int | None) -> Table | None:
     return Table(columns, lines, title) if lines else None
 
 
-def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
+def _worst(judged: JudgedModel, row: int) -> tuple[Figure | str, str]:
     """Returns the value of the slowest node, or of the node with the highest value, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
@@ -152,7 +161,7 @@ def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
 # ---- reasons to drain -----------------------------------------------------------------------------------------------
 
 
-def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
+def drain_reasons(models: Sequence[JudgedModel]) -> bytes:
     """Returns a line for each named node: its host's name and the differences, as `scontrol update` takes it."""
     lines = [
         f"{_host(node)} toll: {'; '.join(node_reasons(judged, node))}\n"
@@ -164,7 +173,7 @@ def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
     return "".join(lines).encode()
 
 
-def node_reasons(judged: JudgedNode, node: str) -> list[str]:
+def node_reasons(judged: JudgedModel, node: str) -> list[str]:
     """Returns the differences of a named node; for several nodes with a common defect, the largest effect."""
     for named in judged.named:
         if node in named.nodes:
@@ -187,7 +196,7 @@ def _reason(model: HardwareModel, effect: Effect) -> str:
 # ---- as JSON --------------------------------------------------------------------------------------------------------
 
 
-def as_json(models: Sequence[JudgedNode]) -> bytes:
+def as_json(models: Sequence[JudgedModel]) -> bytes:
     return json_document({
         "models": [{"model": judged.model.name, "nodes": len(judged.model.nodes), "rows": _rows(judged)}
                    for judged in models],
@@ -196,7 +205,7 @@ def as_json(models: Sequence[JudgedNode]) -> bytes:
     })  # fmt: skip
 
 
-def _rows(judged: JudgedNode) -> list[dict[str, Any]]:
+def _rows(judged: JudgedModel) -> list[dict[str, Any]]:
     values = [np.exp(column).tolist() for column in (judged.spread.middle, judged.spread.low, judged.spread.high)]
     numbers = zip(judged.model.rows, judged.spread.nodes.tolist(), *values, judged.spread.sd.tolist(), strict=True)
     return [
@@ -206,7 +215,7 @@ def _rows(judged: JudgedNode) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
+def _named(judged: JudgedModel, named: NamedNode) -> dict[str, Any]:
     return {
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
         "reasons": ["; ".join(node_reasons(judged, node)) for node in named.nodes],
@@ -221,7 +230,7 @@ def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
 # ---- the page -------------------------------------------------------------------------------------------------------
 
 
-def page(models: Sequence[JudgedNode]) -> bytes:
+def page(models: Sequence[JudgedModel]) -> bytes:
     """Returns one page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
@@ -233,7 +242,7 @@ def page(models: Sequence[JudgedNode]) -> bytes:
     return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data=maps).encode()
 
 
-def heat_map(judged: JudgedNode) -> dict[str, Any]:
+def heat_map(judged: JudgedModel) -> dict[str, Any]:
     """Returns nodes, most affected first, and rows, or a line for each probe. A cell: deviation from the peers; -128 is
     none."""
     ill = [node for named in judged.named for node in named.nodes]
@@ -248,7 +257,7 @@ def heat_map(judged: JudgedNode) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lines(judged: JudgedNode) -> tuple[list[str], Any]:
+def _lines(judged: JudgedModel) -> tuple[list[str], Any]:
     order = sorted(range(len(judged.model.rows)), key=lambda row: (judged.model.rows[row].probe, row))
     if judged.costs.size <= MOST_CELLS:
         return [_row_name(judged.model.rows[row]) for row in order], judged.costs[order]

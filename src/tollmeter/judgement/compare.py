@@ -326,14 +326,14 @@ def explained(comparison: Comparison) -> Comparison:
     the number of visits to resolve it."""
     changes = [
         change if change.verdict != "cannot tell" else msgspec.structs.replace(
-            change, reason=change.reason or TOO_WIDE, visits_wanted=visits_wanted(change)
+            change, reason=change.reason or TOO_WIDE, visits_wanted=visits_to_decide(change)
         )
         for change in comparison.changes
     ]  # fmt: skip
     return msgspec.structs.replace(comparison, changes=tuple(changes))
 
 
-def visits_wanted(change: Change) -> int | None:
+def visits_to_decide(change: Change) -> int | None:
     """Returns the visits of the row in each run that would make it the same or changed at its present ratio; None if
     between-run variance is too large for any number."""
     if change.old.state != change.new.state:

@@ -260,7 +260,7 @@ def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dic
     return timed_ns, contended / seen if seen else None
 
 
-def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
+def convergence_sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
     """Returns a sentence with the number of converged points, the widest row, and a way to narrow it."""
 
     def relative_width(row: Row) -> float:

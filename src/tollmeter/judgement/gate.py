@@ -69,12 +69,12 @@ class Decision(Record, frozen=True):
         return not self.of("slower")
 
 
-def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
+def decide(rows: Sequence[GateRow]) -> Decision:
     """Returns the decision on all rows. A row fails if Holm's adjusted p-value is within the budget. It is within its
     limit if a one-sided test at 5 % shows that, as `toll compare` calls a row the same."""
     known = [row for row in rows if not row.reason]
     p_values = {id(row): _p_value(row) for row in known}
-    share = budget / max(1, len(known))
+    share = FALSE_ALARMS / max(1, len(known))
     # Holm: each p-value times the number of those that are not smaller, and never below that of a smaller one.
     worst, adjusted = 0.0, {}
     for place, row in enumerate(sorted(known, key=lambda row: p_values[id(row)])):
@@ -85,7 +85,7 @@ def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
         outcome: Outcome = "inconclusive"
         least = inf
         if not row.reason:
-            if adjusted[id(row)] <= budget:
+            if adjusted[id(row)] <= FALSE_ALARMS:
                 outcome = "slower"
             elif row.log_ratio + half_width(row.error, row.freedom, 2 * LEVEL) <= log1p(row.limit):
                 outcome = "within"
@@ -94,7 +94,7 @@ def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
             least = exp_or_inf(reach) - 1
         p_value, chance = p_values.get(id(row), 1.0), adjusted.get(id(row), 1.0)
         decided.append(Decided(judged=row, outcome=outcome, p_value=p_value, adjusted=chance, least=least))
-    return Decision(rows=tuple(decided), budget=budget)
+    return Decision(rows=tuple(decided), budget=FALSE_ALARMS)
 
 
 def _p_value(row: GateRow) -> float:

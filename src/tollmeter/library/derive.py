@@ -36,7 +36,7 @@ from tollmeter.root import typed
 from tollmeter.store import index
 from tollmeter.store.export import derived_tables, samples_table, with_run_columns, write_tables
 from tollmeter.store.history import host_and_kernel
-from tollmeter.store.journal import Contents, Visits, opening, read
+from tollmeter.store.journal import Contents, Visits, opening, read_journal
 from tollmeter.store.parquet import ParquetTable
 from tollmeter.store.request import Request, places_of, read_request, stored_records
 
@@ -75,9 +75,9 @@ def open_run(folder: Path) -> Results:
 
 def _made(folder: Path, request: Request) -> Results:
     # Of a journal that grows meanwhile the index is that of the shorter one, and made again.
-    seen, contents = index.inodes(folder), read(folder)
+    seen, contents = index.inodes(folder), read_journal(folder)
     made_of = index.index_fingerprint(folder, contents.digest)
-    results = make(contents, request, folder)
+    results = derive_results(contents, request, folder)
     index.save_index(folder, made_of, results.index, results.outcomes, seen)
     return results
 
@@ -119,14 +119,14 @@ def _kept(folder: Path) -> Index | None:
     return msgspec.structs.replace(stored, run=run, modelled=stored_records(folder, Modelled))
 
 
-def make(contents: Contents, request: Request, folder: Path) -> Results:
+def derive_results(contents: Contents, request: Request, folder: Path) -> Results:
     """Returns every derived result of the recorded data: rows, the run's verdict, the machine, findings."""
     from tollmeter.experiment.evidence import stolen_share, unseen_share
     from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.convergence import missing_visits, sentence, settlement
+    from tollmeter.judgement.convergence import convergence_sentence, missing_visits, settlement
     from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
@@ -160,7 +160,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         run, unseen_share=unseen_share(outcomes, probes), stolen_share=stolen_share(native_outcomes(outcomes)),
         points=done.points, converged=done.converged,
         timed_share=done.timed_share, contended_share=done.contended_share, limited=done.limited,
-        summary=sentence(done, rows, precision, request.budget_seconds),
+        summary=convergence_sentence(done, rows, precision, request.budget_seconds),
         uncompared=uncompared(outcomes, against, probes, ratios) if request.against else (),
         contradictions=contradictions,
     )  # fmt: skip
@@ -333,7 +333,7 @@ def _visits(folder: Path, meant: Callable[[Contents], tuple[Outcome, ...]]) -> V
 
     def read_visits() -> tuple[Outcome, ...]:
         kept = index.load_visits(folder)
-        return meant(read(folder)) if kept is None else kept
+        return meant(read_journal(folder)) if kept is None else kept
 
     return Visits(read_visits)
 
@@ -418,8 +418,8 @@ def _asked(request: Request) -> dict[str, Any]:
     sufficient budget for all requested points; places: paths that --resume requires again."""
     return {
         "question": request.suite.question,
-        "command": command(request),
-        "anew": command(request) if request.is_of_commands else typed("run", *request.words, *_options(request)),
+        "command": timed_command(request),
+        "anew": timed_command(request) if request.is_of_commands else typed("run", *request.words, *_options(request)),
         "budget_seconds": request.budget_seconds,
         "planned_s": request.planned_s,
         "places": places_of(request),
@@ -429,7 +429,7 @@ def _asked(request: Request) -> dict[str, Any]:
     }
 
 
-def command(request: Request) -> str:
+def timed_command(request: Request) -> str:
     if request.is_of_commands:
         return typed(request.suite.name, *request.words)
     words = (*request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s")
@@ -456,7 +456,7 @@ def _fingerprint(folder: Path) -> str:
     except OSError:
         # Raises Failure with the reason, in words.
         read_request(folder)
-        read(folder)
+        read_journal(folder)
         raise
 
 

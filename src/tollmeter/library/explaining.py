@@ -34,7 +34,7 @@ from tollmeter.store.request import read_request
 from tollmeter.toolchain.probe_source import ProbeSource, read_source
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.disassemble import CalledCode
+    from tollmeter.toolchain.disassemble import Instruction
 
 SPREAD = 0.1
 """Quantile of a visit's batches at which its drawn range begins and, from the top, ends."""
@@ -125,8 +125,8 @@ def _code(source: ProbeSource, probe: str, abi: str | None, build: Build | None)
     except (Failure, OSError) as error:
         yield f"its code cannot be read: {error}."
         return
-    for code in found:
-        name, shown = code.function.name, places.shown(path)
+    shown = places.shown(path)
+    for name, code in found.items():
         whole = f"objdump -d --no-show-raw-insn --disassemble={name} {shown}"
         yield heading(f"Machine code: {name} in {shown}")
         yield Listing(_cut([*_lines(code)], MOST_INSTRUCTIONS, whole), indent=2)
@@ -134,19 +134,19 @@ def _code(source: ProbeSource, probe: str, abi: str | None, build: Build | None)
         yield "the executable was built again since this run: what was measured may be other code."
 
 
-def _lines(code: CalledCode) -> Iterator[str]:
+def _lines(code: Sequence[Instruction]) -> Iterator[str]:
     """Yields the text of each instruction, and the target of a jump or call."""
-    inside = {one.address for one in code.instructions}
-    for one in code.instructions:
+    inside = {one.address for one in code}
+    for one in code:
         if one.enters:
             remark = "asks for the kernel"
         elif one.called is not None:
             unnamed = "code without a symbol" if one.called else "what the run chose"
-            remark = f"calls {code.names.get(one.called, unnamed)}"
+            remark = f"calls {one.leads_to or unnamed}"
         elif one.target is None or one.target in inside:
             remark = "back" if one.target is not None and one.target <= one.address else ""
         else:
-            remark = f"goes on in {code.names[one.target]}" if one.target in code.names else ""
+            remark = f"goes on in {one.leads_to}" if one.leads_to else ""
         text = f"{one.address:x}  {f'{one.mnemonic} {one.operands}'.strip()}"
         yield f"{text:<52}; {remark}" if remark else text
 

@@ -118,7 +118,7 @@ def read_results(path: Path) -> tuple[Result, ...]:
         raise Failure(f"{path} is not what hyperfine --export-json writes: {error}") from error
 
 
-def compared(results: Sequence[Result]) -> Iterator[str]:
+def compared_sentences(results: Sequence[Result]) -> Iterator[str]:
     """Yields each stored command with its interval, and the ratio of the others to the first. hyperfine runs each
     command in one block, so that changes between blocks are not in a command's scatter: each interval includes the
     between-run variance."""

@@ -39,7 +39,7 @@ class Lie(NamedTuple):
 
     def seen(self, results: Results) -> str | None:
         """Returns the sentence by which a run detects the fault."""
-        return (self.found or refused)(results, self.probe)
+        return (self.found or refusal_of)(results, self.probe)
 
     def is_measured(self, results: Results) -> bool:
         """Returns whether the probe was measured at all: a row that states why it was not is no detection."""
@@ -68,7 +68,7 @@ HONEST: dict[str, dict[str, Value]] = {
 """Unmodified probes that are measured with the faults: a test that rejects everything detects nothing."""
 
 
-def refused(results: Results, probe: str) -> str | None:
+def refusal_of(results: Results, probe: str) -> str | None:
     """Returns why the probe has no number; None if a row has one."""
     rows = [row for row in results.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
@@ -84,7 +84,7 @@ def stretched(results: Results, probe: str) -> str | None:
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
-        return refused(results, probe)
+        return refusal_of(results, probe)
     return f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
 
 

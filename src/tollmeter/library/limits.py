@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -26,28 +26,33 @@ NO_LIMIT = "none"
 
 @dataclass(frozen=True)
 class Bound:
-    """The limit of rows, at most or at least, in the written unit."""
+    """The limit of rows, at most or at least, in the written unit. resolved: the glob with the bytes of a machine's
+    caches in place of their names."""
 
     glob: str
     is_most: bool
     value: float
     unit: str
+    resolved: str = ""
 
-    def level(self, name: str, unit: str, machine: Machine) -> float | None:
+    def on(self, machine: Machine) -> Bound:
+        return replace(self, resolved=with_bytes(self.glob, machine))
+
+    def level(self, name: str, unit: str) -> float | None:
         """Returns the limit in a row's unit; None if the limit does not name the row. Raises Failure (2) for another
         quantity."""
-        if not fnmatchcase(name, with_bytes(self.glob, machine)):
+        if not fnmatchcase(name, self.resolved):
             return None
         scale = _scale_of(self.unit, unit)
         if scale is None:
             raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {unit}")
         return self.value * scale
 
-    def broken_by(self, row: Row, machine: Machine, *, is_worst: bool = False) -> str:
+    def broken_by(self, row: Row, *, is_worst: bool = False) -> str:
         """Returns how a row exceeds the limit with its whole 95 % interval, which needs three visits, or as a worst
         value; empty if it does not, or if the limit is for another row."""
         name = full_name(row)
-        level = self.level(name, row.unit, machine)
+        level = self.level(name, row.unit)
         if level is None or row.median is None or row.low is None or row.high is None:
             return ""
         near = row.low if self.is_most else row.high
@@ -79,36 +84,55 @@ def _scale_of(written: str, unit: str) -> float | None:
 @dataclass(frozen=True)
 class Limits:
     """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one. bounds:
-    absolute limits, all of which hold."""
+    absolute limits, all of which hold, on the machine of `on`."""
 
     usual: float = SAME_WITHIN
     globs: tuple[tuple[str, float | None], ...] = ()
     bounds: tuple[Bound, ...] = ()
 
+    def on(self, machine: Machine) -> Limits:
+        return replace(self, bounds=tuple(bound.on(machine) for bound in self.bounds))
+
     def broken(self, results: Results) -> list[str]:
         """Returns the rows of a run beyond an absolute limit. Raises Failure (2) if a unit does not match."""
-        machine, probes = results.index.machine, results.probes
+        bounds = self.on(results.index.machine).bounds
         return [
             why
             for row in results.index.rows
-            for bound in self.bounds
-            if (why := bound.broken_by(row, machine, is_worst=meaning(row, probes) == WORST))
+            for bound in bounds
+            if (why := bound.broken_by(row, is_worst=meaning(row, results.probes) == WORST))
         ]
 
     def unmatched(self, results: Results) -> list[str]:
         """Returns the globs of absolute limits that match no row of a run with an interval or a worst value."""
         judged = [row for row in results.index.rows if row.status == "ok"]
         names = [full_name(row) for row in judged if has_interval(row) or meaning(row, results.probes) == WORST]
-        globs = {bound.glob: with_bytes(bound.glob, results.index.machine) for bound in self.bounds}
+        globs = {bound.glob: bound.resolved for bound in self.on(results.index.machine).bounds}
         return [written for written, glob in globs.items() if not any(fnmatchcase(name, glob) for name in names)]
 
     def check(self, points: Iterable[Point], probes: Mapping[str, Probe], machine: Machine) -> None:
         """Raises Failure (2) if there is no absolute limit, or if one has another unit than a row that it names."""
         if not self.bounds:
             raise Failure("--limits: the file has no absolute limit: at_most or at_least of [[rows]]")
-        for point, bound in product(points, self.bounds):
+        for point, bound in product(points, self.on(machine).bounds):
             for metric in probes[point.probe].metrics:
-                bound.level(point_name(point, metric.name), metric.unit, machine)
+                bound.level(point_name(point, metric.name), metric.unit)
+
+    def worst_levels(self, point: Point, probe: Probe) -> Iterator[tuple[Metric, Bound, float]]:
+        """Yields the metrics of a point whose worst value no single visit may exceed, with the limit in their unit."""
+        metrics = (metric for metric in probe.metrics if metric.means == WORST)
+        for metric, bound in product(metrics, (bound for bound in self.bounds if bound.is_most)):
+            level = bound.level(point_name(point, metric.name), metric.unit)
+            if level is not None:
+                yield metric, bound, level
+
+    def excess(self, outcome: Outcome, probe: Probe) -> str:
+        """Returns how the worst value of a visit exceeds a limit; empty if it does not."""
+        for metric, bound, level in self.worst_levels(outcome.point, probe):
+            value, name = outcome.gauges.get(metric.name), point_name(outcome.point, metric.name)
+            if value is not None and bound.excludes(value, level):
+                return f"visit {outcome.visit} ended the run: {bound.sentence(name, value, metric.unit)}"
+        return ""
 
     def of(self, name: str) -> float | None:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
@@ -116,39 +140,6 @@ class Limits:
     def unused(self, names: Sequence[str]) -> list[str]:
         """Returns the globs that match no row."""
         return [glob for glob, _ in self.globs if not any(fnmatchcase(name, glob) for name in names)]
-
-
-@dataclass(frozen=True)
-class WorstLimits:
-    """The limits of worst values, which no single visit may exceed."""
-
-    limits: Limits
-    probes: Mapping[str, Probe]
-    machine: Machine
-
-    def has(self, point: Point) -> bool:
-        """Returns whether a worst value of the point has a limit."""
-        return any(
-            bound.level(point_name(point, metric.name), metric.unit, self.machine) is not None
-            for metric, bound in product(self._worst(point), self._most)
-        )
-
-    def excess(self, outcome: Outcome) -> str:
-        """Returns how a visit exceeds a limit; empty if it does not."""
-        seen = [metric for metric in self._worst(outcome.point) if metric.name in outcome.gauges]
-        for metric, bound in product(seen, self._most):
-            value, name = outcome.gauges[metric.name], point_name(outcome.point, metric.name)
-            level = bound.level(name, metric.unit, self.machine)
-            if level is not None and bound.excludes(value, level):
-                return f"visit {outcome.visit} ended the run: {bound.sentence(name, value, metric.unit)}"
-        return ""
-
-    @property
-    def _most(self) -> Iterator[Bound]:
-        return (bound for bound in self.limits.bounds if bound.is_most)
-
-    def _worst(self, point: Point) -> Iterator[Metric]:
-        return (metric for metric in self.probes[point.probe].metrics if metric.means == WORST)
 
 
 def read_limits(usual: str | None, path: Path | None) -> Limits:

@@ -23,7 +23,7 @@ from tollmeter.judgement.verdict import KERNEL, has_interval
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.known_before import tell_worst
-from tollmeter.library.limits import Limits, WorstLimits
+from tollmeter.library.limits import Limits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
 from tollmeter.library.resume import reused
@@ -140,9 +140,10 @@ def _tell_conditions(watch: Watch, ready: Prepared) -> None:
 
 
 def _judge(ready: Prepared, limits: Limits | None) -> AnalysisJudge:
-    plan, machine = ready.plan, ready.machine
-    worst = WorstLimits(limits, plan.probes, machine) if limits else None
-    return AnalysisJudge(plan.probes, learned(ready.request, machine), plan.precision, plan.suite, worst)
+    plan, of_machine = ready.plan, (limits or Limits()).on(ready.machine)
+    return AnalysisJudge(
+        plan.probes, learned(ready.request, ready.machine), plan.precision, plan.suite, limits=of_machine
+    )
 
 
 def _conducted(
@@ -165,7 +166,8 @@ def _conducted(
             stage = Stage(
                 targets, paths, journal, judge, observer, stopping, pool=pool, watch=watch, reviews_beside=has_own_cpu
             )
-            session = conduct(_after_start(plan, started), stage, ready.done, ready.session.seconds)
+            left = msgspec.structs.replace(plan, budget_seconds=_left_s(plan, started))
+            session = conduct(left, stage, ready.done, ready.session.seconds)
         stopping.reach()
     return session
 
@@ -197,11 +199,6 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> 
     finally:
         for target in dict.fromkeys(targets.values()):
             target.close()
-
-
-def _after_start(plan: Plan, began: float) -> Plan:
-    """Returns the plan with a budget reduced by the time since the command began."""
-    return msgspec.structs.replace(plan, budget_seconds=_left_s(plan, began))
 
 
 def _left_s(plan: Plan, began: float) -> float:
@@ -265,11 +262,11 @@ class AnalysisJudge:
     """Implements conduct.Judge."""
 
     def __init__(
-        self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite,
-        worst: WorstLimits | None = None,
+        self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite, *,
+        limits: Limits = Limits(),
     ) -> None:  # fmt: skip
         self._probes = probes
-        self._worst = worst
+        self._limits = limits
         self._suite = suite
         self._learned = learned
         self._known = Known(widths=learned.widths, learned=learned, precision=precision)
@@ -288,12 +285,12 @@ class AnalysisJudge:
         budget."""
         if convergence.is_counted_out(outcomes, probe):
             return 0.0
-        if outcomes and self._worst and self._worst.has(outcomes[0].point):
+        if outcomes and any(self._limits.worst_levels(outcomes[0].point, probe)):
             return inf
         return convergence.visits_wanted(outcomes, probe, self._known)
 
     def excess(self, outcome: Outcome) -> str:
-        return self._worst.excess(outcome) if self._worst else ""
+        return self._limits.excess(outcome, self._probes[outcome.point.probe])
 
     def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
         return wide_pairs(outcomes, point, self._probes[point.probe], self._known)

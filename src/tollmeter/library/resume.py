@@ -35,7 +35,7 @@ from tollmeter.library.workloads import with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Outcome
 from tollmeter.protocol import head, outcome
 from tollmeter.report.numbers import count
-from tollmeter.store.journal import NAME, is_written, read, streams
+from tollmeter.store.journal import NAME, is_written, read_journal, streams
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.targets.ways import LOCAL, clocked
 
@@ -56,7 +56,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepa
             "and --beside; and --target, --clock, --peer and --folder with the values of that run"
         )
     folder = places.find_run(name, "suite")
-    request, contents = read_request(folder), read(folder)
+    request, contents = read_request(folder), read_journal(folder)
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
     _check_untrusted(folder, request, options)

@@ -76,7 +76,7 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
         lying = _measured(tree, Path(scratch) / "lies", _selects(IN_PROBES), _BUDGET_S, stopping)
         _check_honest(lying)
         for lie in IN_PROBES:
-            yield judged(lie, lying)
+            yield detection(lie, lying)
         busy = Path(scratch) / "busy"
         yield _beside_a_neighbour(tree, busy, stopping)
         for untruth in IN_JOURNALS:
@@ -84,7 +84,7 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
         yield _cut(busy)
 
 
-def judged(lie: Lie, results: Results) -> CaughtPlant:
+def detection(lie: Lie, results: Results) -> CaughtPlant:
     """Returns the result of a fault. results: of a run that measured it."""
     by = lie.seen(results)
     if by is None:

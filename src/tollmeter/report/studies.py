@@ -15,7 +15,7 @@ from tollmeter.report.programs import answer_blocks, program_blocks
 from tollmeter.studies.attempts import VALID, Attempt, TargetListing, Test, attempted_listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import why_none
-from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
+from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered_claims
 
 MANY = 3
 ABOVE = "above"
@@ -52,7 +52,7 @@ def study_blocks(results: Results, suite: Suite) -> list[Block]:
 def claim_blocks(results: Results, suite: Suite) -> list[Block]:
     """Returns the published figures with the measured ones, in the study's order, and the remarks on them. A reason
     that three or more share is printed above the table, and omitted from their remarks."""
-    judged = answered(results, suite)
+    judged = answered_claims(results, suite)
     counts = Counter(reason for answer in judged for reason in answer.reasons)
     shared = {reason: number for reason, number in counts.items() if number >= MANY}
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)

@@ -70,11 +70,7 @@ def layout_table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
 
 
 def differing_first(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
-    return (*differences(facts), *(fact for fact in facts if not fact.breaks))
-
-
-def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
-    return tuple(fact for fact in facts if fact.breaks)
+    return tuple(sorted(facts, key=lambda fact: not fact.breaks))
 
 
 def double_order(raw: str) -> str:

@@ -37,7 +37,7 @@ _RULES: dict[str, dict[str, Any]] = {
 _RULES["Toll"] = _RULES["Inference"]
 
 
-def read(document: bytes | str) -> Index:
+def read_document(document: bytes | str) -> Index:
     """Returns the index in a document. Raises Failure (5) if it has another format, or contradicts itself."""
     try:
         index = msgspec.json.decode(document, type=Index)

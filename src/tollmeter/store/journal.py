@@ -315,7 +315,7 @@ class _Gathering:
         self._lines.clear()
 
 
-def read(folder: Path) -> Contents:
+def read_journal(folder: Path) -> Contents:
     """Reads all undamaged records, in order. Raises Failure if the folder is not a run or is of a newer format, if a
     visit occurs twice, or if more visits are missing than are damaged."""
     with open_regular(_regular(folder)) as file:

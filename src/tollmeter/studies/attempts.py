@@ -71,7 +71,7 @@ def attempted_listing(results: Results) -> tuple[TargetListing, ...]:
         own = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
         samples = [_in_turn(outcomes_of(results, row)) for _, row in own]
         tests = [
-            Test(listed_row, row, *chosen(_tried(taken, samples)), exits_of(results, row))
+            Test(listed_row, row, *chosen_attempts(_tried(taken, samples)), exits_of(results, row))
             for (listed_row, row), taken in zip(own, samples, strict=True)
         ]
         answers.append(TargetListing(target, abi, clock, _usual_control_hz(samples), tuple(tests)))
@@ -136,14 +136,14 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
     places: dict[tuple[str, str], list[_Timed]] = {}
     for point in listed:
         places.setdefault((point.target, point.abi), []).append(samples[point])
-    tests = {point: chosen(_tried(samples[point], places[point.target, point.abi])) for point in listed}
+    tests = {point: chosen_attempts(_tried(samples[point], places[point.target, point.abi])) for point in listed}
     return [
         point for point, (kept, again) in tests.items()
         if again < MOST_AGAIN and any(attempt.state == "differs" for attempt in kept)
     ]  # fmt: skip
 
 
-def chosen(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
+def chosen_attempts(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
     """Returns five attempts in the order of measuring. An attempt that differs is replaced by the next, at most three
     times."""
     kept: list[Attempt] = []

@@ -173,7 +173,7 @@ def study(results: Results) -> Study | None:
     if suite is None or not suite.published:
         return None
     programs = relatives(results)
-    claims = tuple(answer.claim for answer in answered(results, suite))
+    claims = tuple(answer.claim for answer in answered_claims(results, suite))
     # The study's ABI, else the one that this run compares with its main one.
     abis = [relative.abi for relative in programs]
     about = suite.worth if suite.worth in abis or not abis else abis[0]
@@ -197,7 +197,7 @@ def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
     ]
 
 
-def answered(results: Results, suite: Suite) -> list[Answered]:
+def answered_claims(results: Results, suite: Suite) -> list[Answered]:
     """Returns one answer for each published figure, in the study's order. A correction refers to the number here, so it
     is printed with a number, or if there can never be one."""
     answers = []

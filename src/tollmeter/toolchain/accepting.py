@@ -215,9 +215,9 @@ def prove_floats(path: Path, abi: Abi) -> None:
 
 
 def _prove_body(path: Path, name: str, computes: bool) -> None:
-    from tollmeter.toolchain.disassemble import instructions, machine_of
+    from tollmeter.toolchain.disassemble import elf_machine_of, instructions
 
-    pattern = re.compile(elf_machine(machine_of(path)).arithmetic)
+    pattern = re.compile(elf_machine(elf_machine_of(path)).arithmetic)
     trapped = _TRAPPED in name
     code = instructions(path, name, after_ud2=trapped)
     computing = [instruction for instruction in code if pattern.fullmatch(instruction.mnemonic)]

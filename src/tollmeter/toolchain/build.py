@@ -182,7 +182,7 @@ def build_abi(
         sources = proven.begin(root, abi, lacking)
         folder = root / "build" / abi.name
         words = [*proven.options_of(sources), *_goals(abi, lacking)]
-        made, broken = make(root, abi, compiler, words, report)
+        made, broken = run_make(root, abi, compiler, words, report)
         built = [probe for probe in lacking if probe not in broken]
         with ThreadPoolExecutor(_at_once()) as pool:
             verdicts = list(pool.map(lambda probe: accepted(root, folder / probe, abi), built))
@@ -291,7 +291,7 @@ def _count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
         return sum("&& echo build/" in line for line in process.stdout or ())
 
 
-def make(
+def run_make(
     root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None
 ) -> tuple[set[str], dict[str, str]]:
     """Returns the files that were built now, and a sentence for each probe that does not build. report: called for each

@@ -6,7 +6,7 @@ If another file has a static function of the same name, a symbol means the funct
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ _DATA, _CODE = "$d", ("$a", "$t", "$x")
 class Instruction(NamedTuple):
     """One instruction as text. target: destination of a jump, else None; code: its bytes; called: destination of a
     call, 0 for an indirect one, None for none; enters: whether it enters the kernel, as a system call or a
-    breakpoint does."""
+    breakpoint does; leads_to: name of the function at either destination, if `code_from` finds one."""
 
     address: int
     mnemonic: str
@@ -33,9 +33,10 @@ class Instruction(NamedTuple):
     code: bytes = b""
     called: int | None = None
     enters: bool = False
+    leads_to: str = ""
 
 
-def machine_of(path: Path) -> str:
+def elf_machine_of(path: Path) -> str:
     """Returns the ELF name of the machine."""
     with path.open("rb") as file:
         return str(ELFFile(file)["e_machine"])
@@ -62,18 +63,10 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
         return tuple(_decode(elf, own[0], after_ud2))
 
 
-class CalledCode(NamedTuple):
-    """A function and its instructions; names: of the functions that it calls, by address."""
-
-    function: Symbol
-    instructions: tuple[Instruction, ...]
-    names: Mapping[int, str]
-
-
-def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
+def code_from(path: Path, name: str, most: int = 4) -> dict[str, tuple[Instruction, ...]]:
     """Returns a function of the probe's own file, and the functions of this file that it calls, transitively, the
-    nearest first. name: as in the source, which C++ extends to a longer symbol. most: functions. Raises Failure as
-    `instructions` does."""
+    nearest first, by their names. name: as in the source, which C++ extends to a longer symbol. most: functions.
+    Raises Failure as `instructions` does."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         every = tuple(_functions(elf))
@@ -88,7 +81,10 @@ def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
             code = found[left[0]] = tuple(_decode(elf, left[0], 0))
             called = (own[to] for one in code for to in (one.called, one.target) if to in own)  # or jumps to, last
             left = list(dict.fromkeys(one for one in (*left[1:], *called) if one not in found))
-        return tuple(CalledCode(function, code, named) for function, code in found.items())
+        return {
+            function.name: tuple(one._replace(leads_to=named.get(one.called or one.target or 0, "")) for one in code)
+            for function, code in found.items()
+        }
 
 
 def _functions(elf: ELFFile) -> Iterator[Symbol]:

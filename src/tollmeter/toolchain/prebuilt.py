@@ -67,7 +67,9 @@ def _take(root: Path, abi: Abi, path: Path, lacking: set[str]) -> None:
             files = _files(archive)
             brought = msgspec.json.decode(next(files, ("", b""))[1], type=dict[str, _Stated])
             now = proven.digests(root, abi, lacking).whole
-            wanted = {probe: brought[probe] for probe in now if now[probe] == _made_from(brought, probe)}
+            wanted = {
+                probe: brought[probe] for probe in now if now[probe] == brought.get(probe, {}).get(proven.MADE_FROM)
+            }
             if not wanted:
                 return
             with once(), locked(root, abi):
@@ -112,7 +114,3 @@ def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi)
         target.unlink(missing_ok=True)
         notify(f"{FOLDER}/{abi.name}{ENDING}: {target.name} is not used: {failure.sentence}")
     return not failure
-
-
-def _made_from(brought: Mapping[str, _Stated], probe: str) -> object:
-    return brought.get(probe, {}).get(proven.MADE_FROM)

@@ -4,8 +4,8 @@ nothing, since a checkout, a copy and a clock that goes back change them.
 
     FAMILY.NAME                 the executable
     FAMILY.NAME.describe        the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
-    manifest.json               {"FAMILY.NAME": {"made_from": "...", "sha256": "...", "size_bytes": N}, ...}
-    broken.json                 {"FAMILY.NAME": {"made_from": "...", "why": "why it is left out"}, ...}
+    manifest.json               {"FAMILY.NAME": {"made_from": "...", "sha256": "...", "size_bytes": N}, ...}; of a probe
+                                that is left out {"made_from": "...", "why": "..."}
     obj/FAMILY/NAME/made_from   the digest of what the probe's own objects were made from
     obj/sources.json            {"probes/runtime/clock.c": "its digest", ...}: what the runtime's objects were made from
 
@@ -28,7 +28,7 @@ from tollmeter.files import write_whole
 from tollmeter.model import Abi
 from tollmeter.toolchain import libraries
 
-MANIFEST, BROKEN = "manifest.json", "broken.json"
+MANIFEST = "manifest.json"
 MADE_FROM = "made_from"
 _SOURCES = "obj/sources.json"
 _JUDGES = ("build", "accepting", "proven")
@@ -53,8 +53,8 @@ class Digests(NamedTuple):
 def up_to_date_probes(root: Path, abi: Abi) -> frozenset[str]:
     """Returns the probes that another build would not change: they are built and checked, or left out for a reason."""
     folder = root / "build" / abi.name
-    built = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if (folder / probe).is_file()}
-    entries = {**built, **_read(folder / BROKEN)}
+    known = _read(folder / MANIFEST).items()
+    entries = {probe: entry for probe, entry in known if "why" in entry or (folder / probe).is_file()}
     now = digests(root, abi, entries).whole if entries else {}
     return frozenset(probe for probe, entry in entries.items() if probe in now and entry.get(MADE_FROM) == now[probe])
 
@@ -86,9 +86,8 @@ def finish(root: Path, abi: Abi, of: Digests, accepted: Iterable[str], broken: M
     made = {probe: {MADE_FROM: of.whole[probe], **fingerprint((folder / probe).read_bytes())} for probe in accepted}
     left_out = {probe: {MADE_FROM: of.whole[probe], "why": why} for probe, why in broken.items()}
     others = up_to_date_probes(root, abi) - made.keys() - left_out.keys()
-    for name, more in ((MANIFEST, made), (BROKEN, left_out)):
-        kept = {probe: entry for probe, entry in _read(folder / name).items() if probe in others}
-        _write(folder / name, {**kept, **more})
+    kept = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if probe in others}
+    _write(folder / MANIFEST, {**kept, **made, **left_out})
     _write(folder / _SOURCES, of.shared)
 
 
@@ -101,8 +100,8 @@ def options_of(of: Digests) -> list[str]:
 def forgotten(root: Path, abi: Abi) -> frozenset[str]:
     """Returns the probes of earlier builds whose sources were deleted."""
     folder = root / "build" / abi.name
-    entries = {*_read(folder / MANIFEST), *_read(folder / BROKEN)}
-    return frozenset(entries - {f"{path.parent.name}.{path.stem}" for path in (root / "probes").glob("*/*.c*")})
+    sources = {f"{path.parent.name}.{path.stem}" for path in (root / "probes").glob("*/*.c*")}
+    return frozenset(_read(folder / MANIFEST).keys() - sources)
 
 
 def drop_forgotten(root: Path, abi: Abi) -> None:
@@ -111,8 +110,9 @@ def drop_forgotten(root: Path, abi: Abi) -> None:
     for probe in gone:
         _remove(folder, probe)
         shutil.rmtree(_objects(folder, probe), ignore_errors=True)
-    for name in (MANIFEST, BROKEN) if gone else ():
-        _write(folder / name, {probe: entry for probe, entry in _read(folder / name).items() if probe not in gone})
+    if gone:
+        kept = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if probe not in gone}
+        _write(folder / MANIFEST, kept)
 
 
 def fingerprint(content: bytes) -> dict[str, str | int]:

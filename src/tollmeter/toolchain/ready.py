@@ -142,14 +142,14 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     began = time.monotonic()
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
-    if sentence := in_words([result for result in done if isinstance(result, BuildResult)]):
+    if sentence := build_sentence([result for result in done if isinstance(result, BuildResult)]):
         notify(f"{sentence}: {time.monotonic() - began:.0f} s")
     pairs = zip((task.abi.name for task in tasks), done, strict=True)
     failed = {name: result for name, result in pairs if isinstance(result, Failure)}
     return {name: Failure(f"{name}: {failure.sentence}", failure.exit_code) for name, failure in failed.items()}
 
 
-def in_words(several: Sequence[BuildResult]) -> str:
+def build_sentence(several: Sequence[BuildResult]) -> str:
     """Returns the list of built probes as a sentence; empty if none was built."""
     anew = dict.fromkeys(probe for made in several for probe in made.anew)
     what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
