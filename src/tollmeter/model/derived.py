@@ -36,8 +36,8 @@ from tollmeter.model.requested import Suite
 class State(Record, frozen=True):
     """The cost of a row in one state of the machine: on an uncontended core (`uncontended`), over all samples (`all`),
     beside a busy sibling hyperthread (`contended`), or in the first or second of two modes of unknown cause; `unknown`
-    if the evidence could not be read. share: of the row's samples. low, high: 95 % interval. error, freedom, runs_sd:
-    as in a row."""
+    if the evidence could not be read. share: share of the row's samples in this state. median, low, high: the estimate
+    and its 95 % interval, in the row's unit. error, freedom, runs_sd: as in a row."""
 
     state: StateName
     share: Portion
@@ -50,7 +50,8 @@ class State(Record, frozen=True):
 
 
 class EventRate(Record, frozen=True):
-    """An event count for one operation: median, lowest and highest over visits."""
+    """The number of events of one operation. value: median over the visits; low, high: the lowest and the highest
+    visit."""
 
     source: EventSource
     value: float
@@ -60,14 +61,21 @@ class EventRate(Record, frozen=True):
 
 
 class Row(Record, frozen=True):
-    """One metric at one point. median, low, high: the estimate and its 95 % interval in the row's state; states: every
-    state with enough samples, the row's first. clock_hz: clock to which the times were converted, None if they were
-    not; unadjusted: the median before the conversion. own_ratio: the target's own time over an external clock's.
-    layouts: number of layouts of the state's visits. relation: of the worker's CPU to its (farthest) companion's;
-    None without one, or if unreported. chosen: actual values of chosen parameters, for example the kernel that was
-    `best`; ` or ` between several. error: standard error of the median's logarithm by the visits alone, freedom: its
-    degrees of freedom, runs_sd: standard deviation between runs; low..high contains both. shares: the cache of its
-    data, if other guests of the host use it too. counters: events of one operation, by perf's names."""
+    """One metric at one point. probe, abi, target, parameters: the point; revision: revision of the probe; clock: kind
+    of the clock that timed it. status: ok, or why there is no number; reason: the same in a sentence.
+
+    median, low, high: the estimate and its 95 % interval in the row's state, in `unit`; minimum, quartiles, modes:
+    lowest value, quartiles and modes of the same samples. error: standard error of the median's logarithm by the visits
+    alone; freedom: its degrees of freedom; runs_sd: standard deviation of the logarithm between runs; low..high
+    contains both. converged: whether the interval is as narrow as requested.
+
+    visits, samples, discarded: their numbers. layouts: number of layouts of the state's visits. state: state of the
+    headline; states: every state with enough samples, the headline first. clock_hz: clock to which the times were
+    converted, None if they were not; unadjusted: the median before the conversion. own_ratio: the target's own time
+    over an external clock's. relation: relation of the worker's CPU to that of its (farthest) companion; None without a
+    companion, or if unreported. chosen: actual values of chosen parameters, for example the kernel that was `best`; `
+    or ` between several. shares: name of the cache that contains its data, if other guests of the host use it too.
+    counters: events of one operation, by perf's names."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -114,17 +122,19 @@ class Row(Record, frozen=True):
 
 
 class Level(Record, frozen=True):
-    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size. size_low alone:
-    a lower bound, since a sibling hyperthread used a part of it.
+    """One level of the measured hierarchy. size_bytes: measured size; size_low..size_high: its 95 % interval; memory
+    has no size. size_low alone: a lower bound, since a sibling hyperthread used a part of it. os_size_bytes: the size
+    that the system reports. latency_ns, latency_cycles: a load from this level; latency_low..latency_high: 95 %
+    interval in ns. read_bytes_per_second: highest read rate of one core; read_low..read_high: its 95 % interval, None
+    for too few visits; read_by: the kernel that reached it. parallelism: number of loads in flight at once.
 
-    reading_low, reading_high: of the last cache, if measured: up to the first size reading runs at this level's rate,
-    and from the second on more slowly. If no size by latency is between, size_low..size_high covers both. states: both
-    latencies of sizes that this level serves in some visits only. read_by: the kernel of read_bytes_per_second; both
-    are None if a requested kernel has no number in this level, since it may be the fastest. read_low..read_high: a 95 %
-    interval, None for too few visits. few_samples: number of samples of its latency, if these are of too few visits for
-    an interval; else 0. not_apart_from: the next level, if this one was not resolved from it and so has no size;
-    not_apart_why: too few visits, or other workloads. read_missing, parallelism_missing: why a requested value is
-    missing."""
+    reading_low, reading_high: of the last cache, if measured: reading runs at this level's rate up to the first size,
+    and more slowly from the second on. If the size by latency is not between them, size_low..size_high covers both.
+    states: both latencies of sizes that this level serves in some visits only. read_by and read_bytes_per_second are
+    None if a requested kernel has no number in this level, since it may be the fastest. few_samples: number of samples
+    of the latency, if these are of too few visits for an interval; else 0. not_apart_from: the next level, if this one
+    was not resolved from it and so has no size; not_apart_why: too few visits, or other workloads. read_missing,
+    parallelism_missing: why a requested value is missing."""
 
     level: str
     size_bytes: float | None
@@ -151,10 +161,10 @@ class Level(Record, frozen=True):
 
 
 class Fall(Record, frozen=True):
-    """A fall of a rate over length: constant up to after_n, and slower from by_n on. slower: ratio of the times of one
-    operation. lost_ns: of one operation; least_ns: time of the hardware instruction on as much memory, 0 if not
-    timed there. cause: `unknown` without proof. levels: caches that end at the fall, if memory is the cause. bytes:
-    0 if unknown."""
+    """A fall of a rate over length: constant up to after_n, and slower from by_n on. after_bytes, by_bytes: memory that
+    an operation touches at these lengths, 0 if unknown. slower: ratio of the times of one operation. lost_ns: time that
+    an operation loses; least_ns: time of the hardware instruction on as much memory, 0 if not timed there. cause:
+    `unknown` without proof. levels: caches that end at the fall, if memory is the cause."""
 
     after_n: int
     by_n: int
@@ -168,7 +178,8 @@ class Fall(Record, frozen=True):
 
 
 class Lengths(Record, frozen=True):
-    """One rate over vector length. parameters: all but the length. falls: nearest first; none if it never falls."""
+    """One rate over vector length. parameters: all parameters except the length. first_n, last_n: shortest and longest
+    length. usual_ns: time of an operation before the first fall. falls: nearest first; none if the rate never falls."""
 
     probe: str
     abi: str
@@ -200,8 +211,9 @@ class Setting(Record, frozen=True):
 
 
 class Finding(Record, frozen=True):
-    """A claim that could be false, its evidence and its remedy. name: family.claim_in_snake_case. settings: system
-    settings that would change it."""
+    """A claim that could be false, its evidence and its remedy. name: family.claim_in_snake_case. claim, remedy:
+    sentences. rank: what it affects; proof: whether it was measured, counted or read. settings: system settings that
+    would change it."""
 
     name: str
     severity: Severity
@@ -237,8 +249,10 @@ class Inference(Record, frozen=True):
 
 
 class Toll(Record, frozen=True):
-    """One line of the toll table. toll: in words; typical: at the probe's typical parameters. note: a second mode, or a
-    remark of the row. reason: why value is None. visits, samples: their numbers."""
+    """One line of the toll table. toll: the boundary in words. value, low, high: the cost and its 95 % interval, in
+    `unit`; cycles: the cost in core cycles, None if unknown; states: the cost in each state of the core. typical:
+    whether the parameters are the probe's typical ones. note: a second mode, or a remark of the row. reason: why value
+    is None. visits, samples: their numbers."""
 
     toll: str
     probe: str
@@ -260,9 +274,10 @@ class Toll(Record, frozen=True):
 
 
 class Charge(Record, frozen=True):
-    """The charge for one kind of crossing of a command. ns: CPU time of all crossings; None if unknown. boundary_ns:
-    the part for entering and leaving the kernel. bytes: transferred; None if the call transfers none. bound: `about`
-    for a price, `at least` or `at most` if a part is invisible or may belong to another process."""
+    """The charge for one kind of crossing of a command. name: the kind; count: number of crossings; errors: number that
+    failed. ns: CPU time of all crossings; None if unknown. boundary_ns: the part of it for entering and leaving the
+    kernel. bytes: number of transferred bytes; None if the call transfers none. bound: `about` for a price, `at least`
+    or `at most` if a part is invisible or may belong to another process."""
 
     name: str
     count: int
@@ -278,7 +293,8 @@ class Charge(Record, frozen=True):
 
 
 class KindAnswer(Record, frozen=True):
-    """The hierarchy and tolls of one kind of core. target: of its rows. reason: why they are missing."""
+    """The hierarchy and tolls of one kind of core. cpus: its CPUs as a list. target: target of its rows. core_clock_hz:
+    measured core clock. reason: why hierarchy and tolls are missing."""
 
     kind: str
     cpus: str
@@ -290,10 +306,11 @@ class KindAnswer(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A published figure with this machine's. value: the figure as a number; here: this run's value, low..high: its
-    interval; of several rows the median, and the outermost ends. reason: why it cannot be judged. holds_at: values
-    for which it would hold, in words. times: for `same direction`, the ratio to the published effect. unmet: the
-    study's conditions that this machine lacks. counted: whether it is in the study's tally."""
+    """A published figure with this machine's. what, figure: the claim and the figure in the study's words; value: the
+    figure as a number; here: this run's value in `unit`, low..high: its interval; for several rows the median, and the
+    outermost ends. reason: why it cannot be judged. holds_at: values for which it would hold, in words. times: for
+    `same direction`, the ratio to the published effect. unmet: the study's conditions that this machine lacks. counted:
+    whether it is in the study's tally."""
 
     what: str
     figure: str
@@ -320,10 +337,12 @@ class Tally(Record, frozen=True):
 
 
 class Relative(Record, frozen=True):
-    """A program's need under one ABI as a multiple of its need under another, on one target. measure: peak resident
-    memory, or bytes requested of malloc if no system accounts for the program; CPU time, or the instructions in a
-    guest if hardware timed neither ABI, or the program's own instructions if only those were counted. published: the
-    study's words. reason: why value is None. thin: too few visits for an interval."""
+    """A program's need under one ABI as a multiple of its need under another, on one target. what: the program in
+    words; primitive: it is a part of programs, not a program. measure: peak resident memory, or bytes requested of
+    malloc if no system accounts for the program; CPU time, or the instructions in a guest if hardware timed neither
+    ABI, or the program's own instructions if only those were counted. value: the need under `abi` over that under
+    `over`; low..high: its 95 % interval. published: the study's words. reason: why value is None. thin: too few visits
+    for an interval."""
 
     what: str
     primitive: bool
@@ -340,8 +359,9 @@ class Relative(Record, frozen=True):
 
 
 class Study(Record, frozen=True):
-    """A run's answers to a study. relatives: lines of its tables. worth: whether the study's ABI is an advantage on
-    this machine, in a sentence; empty if unknown."""
+    """A run's answers to a study. source: the publication. claims: its figures; tally: their verdicts, counted.
+    relatives: lines of its tables of programs. worth: whether the study's ABI is an advantage on this machine, in a
+    sentence; empty if unknown."""
 
     source: str | None
     claims: tuple[Claim, ...]
@@ -351,8 +371,9 @@ class Study(Record, frozen=True):
 
 
 class Opposed(Record, frozen=True):
-    """The comparison of two interleaved points. ratio: of their medians, in the metric's unit, with its 95 % interval.
-    blocks: layouts of each. metric_against: the other point's metric, if it has another name."""
+    """The comparison of two interleaved points. point, against: their names. ratio: ratio of their medians, first over
+    second, in the metric's unit; low..high: its 95 % interval. blocks: number of layouts of each. metric_against: the
+    second point's metric, if it has another name."""
 
     metric: str
     unit: Unit
@@ -390,7 +411,8 @@ class Index(Record, frozen=True):
 
 
 class Results(Record, frozen=True):
-    """An index with further data for the page: descriptions, builds, raw outcomes by visit, and the request."""
+    """An index with further data for the page: descriptions of probes, builds, raw outcomes by visit, stack distances
+    of modelled points, the request, and the suite if a suite was run."""
 
     index: Index
     probes: dict[str, Probe]

@@ -30,8 +30,9 @@ def is_best_known(means: str | None, parameters: Mapping[str, Value]) -> bool:
 
 
 class Metric(Record, frozen=True):
-    """One quantity that a probe measures. means: the meaning by which analysis selects it (docs/add-a-probe.md), None
-    for none; toll: its line in the toll table, with `{parameter}` for a value, None for no line."""
+    """One quantity that a probe measures. summary: what it is, in words. source: the timed part from which it is
+    computed. means: the meaning by which analysis selects it (docs/add-a-probe.md), None for none; toll: its line in
+    the toll table, with `{parameter}` for a value, None for no line."""
 
     name: str
     unit: Unit
@@ -62,8 +63,8 @@ class Parameter(Record, frozen=True):
 
 
 class Role(Record, frozen=True):
-    """A companion of the timed worker. pace: whether it runs its body once for each batch, continuously, or once while
-    all other workers wait."""
+    """A companion of the timed worker. name: its name in the probe. pace: whether it runs its body once for each batch,
+    continuously, or once while all other workers wait."""
 
     name: str
     worker: Literal["process", "thread"]
@@ -108,8 +109,9 @@ class Build(Record, frozen=True):
 
 
 class Cache(Record, frozen=True):
-    """A cache as the system reports it for one CPU; None is unknown. source: the source of the size: sysfs, CPUID, the
-    device tree or /proc/cpuinfo; None without one, and in records of older versions."""
+    """A cache as the system reports it for one CPU; None is unknown. level: 1 is nearest to the core. shared_cpus: list
+    of the CPUs that share it. source: the source of the size: sysfs, CPUID, the device tree or /proc/cpuinfo; None
+    without one, and in records of older versions."""
 
     level: int
     kind: Literal["data", "instruction", "unified"]
@@ -134,9 +136,11 @@ class Kind(Record, frozen=True):
 
 
 class Machine(Record, frozen=True):
-    """A machine. core_clock_hz: measured. facts: further values that the target reports, by name. caches: of the
-    measured CPU; kinds: empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs.
-    topology: of all CPUs and nodes; None if unreported."""
+    """A machine. host: its name; cpu: brand name; hypervisor: None on hardware, or if unknown. cpus: number of CPUs
+    that are online; allowed_cpus: CPUs that the process may use. core_clock_hz: core clock as measured. facts: further
+    values that the target reports, by name. caches: caches of the measured CPU; kinds: kinds of CPU with different
+    caches, empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs. topology: topology
+    of all CPUs and nodes; None if unreported."""
 
     host: str
     cpu: str
@@ -175,9 +179,11 @@ def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
-    """An ABI. compiler: alternatives, each a name or a list of words; runs: ways to run it, best first
-    (docs/add-an-abi.md); requires: CPU features, or names for sets of them, that its code needs; asked_only: built
-    only when a user names it; floats: the unit that computes floating point, if the ABI states it."""
+    """An ABI. compiler: alternatives, each a name or a list of words; compiler_cxx: the same for C++. packages: Debian
+    packages with the compiler and the C library. runs_on: CPUs that run it natively, as in `uname -m`; runs: ways to
+    run it, best first (docs/add-an-abi.md); requires: CPU features, or names for sets of them, that its code needs;
+    elf: ELF properties that each executable must have; asked_only: built only when a user names it; floats: the unit
+    that computes floating point, if the ABI states it."""
 
     name: str
     summary: str

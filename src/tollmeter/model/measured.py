@@ -32,9 +32,13 @@ EXIT_STATUS, OUTPUT_GAUGE = "exit_status", "output"
 
 
 class Witness(Record, frozen=True, gc=False):
-    """The evidence recorded with one sample. control_hz, control_before_hz: dependent additions a second after and
-    before it; width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of
-    the worker. None: the system does not report it, or the record lacks it."""
+    """The evidence recorded with one sample; None: the system does not report it, or the record lacks it. involuntary,
+    voluntary, minor_faults, major_faults: context switches and page faults of the timed worker during the sample.
+    cpu_before, cpu_after: number of its CPU. steal_ticks: ticks of 10 ms that the hypervisor took from the CPUs of the
+    visit. frequency_khz: clock that the system reports, 0 if unreadable. control_before_hz, control_hz: dependent
+    additions a second before and after the sample; width_before_hz, width_between_hz, width_hz: independent additions a
+    second before, within and after it; 0 if not measured. delay_ns: time in which the worker was runnable and did not
+    run."""
 
     involuntary: Count | None = None
     voluntary: Count | None = None
@@ -53,9 +57,10 @@ class Witness(Record, frozen=True, gc=False):
 
 
 class Sample(Record, frozen=True, gc=False):
-    """Times in ns of the body over n and 2n iterations, and of the control. control_iterations: the control's n; 0 if
-    the body's. lanes: of each background companion, iterations and ns during the 2n batch. at_ns: its start by the
-    machine's raw clock; 0 if unknown."""
+    """The times of one sample. body: ns of n and of 2n iterations of the body; iterations: this n. control: the same of
+    the control; control_iterations: the control's n, 0 if equal to the body's. lanes: iterations and ns of each
+    background companion during the 2n batch. witness: the evidence beside it. at_ns: its start by the machine's raw
+    clock; 0 if unknown."""
 
     iterations: Positive
     body: tuple[Count, Count]
@@ -67,8 +72,9 @@ class Sample(Record, frozen=True, gc=False):
 
 
 class Work(Record, frozen=True):
-    """The work of one iteration of a probe's body. bus_bytes: estimated traffic with write-allocate, 0 if equal to
-    bytes; footprint_bytes: of memory that it touches, 0 if not stated."""
+    """The work of one iteration of a probe's body. bytes: bytes read and written; bus_bytes: estimated traffic with
+    write-allocate, 0 if equal to `bytes`; flops: floating-point operations; operations: number of the metric's
+    operations; footprint_bytes: size of the memory that it touches, 0 if not declared."""
 
     bytes: float = 0.0
     flops: float = 0.0
@@ -126,7 +132,8 @@ class EventCounts(Record, frozen=True, gc=False):
 
 
 class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
-    """The clock that timed a visit, its resolution, and the time that one reading of it takes."""
+    """The clock that timed a visit. source: its name; resolution_ns: its smallest step; cost_ns: the time that one
+    reading takes."""
 
     source: str = "monotonic_raw"
     kind: Clock = "hardware"
@@ -135,8 +142,10 @@ class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
 
 
 class Marks(Record, frozen=True, tag_field="k", tag="marks"):
-    """The marks of a visit over a line whose other end has the clock. empty_ns: time between two consecutive marks.
-    own_ratio: the target's own time over the line's. ratio_error: relative deviation of the halves' ratios."""
+    """The marks of a visit over a line whose other end has the clock. came, lost, doubled, inserted: numbers of marks
+    that arrived, did not arrive, arrived twice, or were never sent. empty_ns: time between two consecutive marks.
+    own_ratio: the target's own time over the line's. ratio_error: relative deviation between the ratios of the two
+    halves of the visit."""
 
     came: int = 0
     lost: int = 0
@@ -148,14 +157,16 @@ class Marks(Record, frozen=True, tag_field="k", tag="marks"):
 
 
 class Outcome(Record, frozen=True, gc=False):
-    """The complete result of one visit. controls: dependent additions a second before and after the samples. seed: of
-    its layout; visits of one point with equal seeds shared a layout; 0 if unknown. at_ns: its start. pinned: whether
-    the worker was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external
-    clock. counted: in a point's first visit. served: share of the timed batches in which a loader served system
-    calls of an ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen:
-    actual values of chosen parameters on this machine. waited_ns: for an uncontended core. counted_ns: time to count
-    the work of batches. revision: of its probe, 0 if unknown. asked_samples: how many were requested, and asked_ns
-    of the shorter batch; 0 if unknown."""
+    """The complete result of one visit. round: round in which it was made; reason: why status is not ok. controls:
+    dependent additions a second before and after the samples. gauges: values that the probe measured itself, by metric.
+    cpus: the requested CPUs; workers: the CPUs of several workers, the timed one's first. seed: seed of its layout;
+    visits of one point with equal seeds shared a layout; 0 if unknown. at_ns: its start. pinned: whether the worker was
+    pinned; None if unknown. stays: whether its process waits for another visit. marks: marks of an external clock.
+    counted: counts of the work, in a point's first visit. served: share of the timed batches in which a loader served
+    system calls of an ABI unknown to the kernel. chosen: actual values of chosen parameters on this machine. waited_ns:
+    time for which it waited for an uncontended core. counted_ns: time to count the work of batches. revision: revision
+    of the probe, 0 if unknown. events: hardware and kernel events of an iteration. asked_samples: number of requested
+    samples, asked_ns: requested time of the shorter batch; 0 if unknown."""
 
     visit: int
     round: int
@@ -187,17 +198,18 @@ class Outcome(Record, frozen=True, gc=False):
 
 
 class Surroundings(Record, frozen=True):
-    """The conditions around a run. nice, policy: of the host, which its probes inherit. quota: CPUs that its control
-    group may use at a time, None for all; throttled_s: seconds for which the quota stopped it. others: share of the
-    measured CPUs' time that other programs took; None if unreported, or if the run was too short for its ticks.
-    pressure: share of the time in which some task of the machine waited for a CPU (PSI), None if the kernel does
-    not report it. company: whether another run measured concurrently. left_behind: processes that its probes left,
-    and that were ended. seccomp_filters: number of filters of each system call; traced: whether a tracer (strace,
-    gdb) stopped the probes at system calls; both None if not recorded or unreadable. unreadable: files of the system
-    that could not be read. weight: lowest relative share of CPU time of its control groups, 1 for an ordinary one;
-    memory_limit: bytes that a control group may use, None for all. memory_pressure: share of the time in which some
-    task waited for memory (PSI). paging: pages and events of the kernel's memory management while the run lasted, by
-    their names in /proc/vmstat. interrupts: a second on the measured CPUs, by source, the most frequent ones."""
+    """The conditions around a run. nice, policy: niceness and scheduling policy of the host process, which its probes
+    inherit. quota: CPUs that its control group may use at a time, None for all; throttled_s: seconds for which the
+    quota stopped it. others: share of the measured CPUs' time that other programs took; None if unreported, or if the
+    run was too short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU
+    (PSI), None if the kernel does not report it. company: whether another run measured concurrently. left_behind:
+    number of processes that its probes left, and that were ended. seccomp_filters: number of filters of each system
+    call; traced: whether a tracer (strace, gdb) stopped the probes at system calls; both None if not recorded or
+    unreadable. unreadable: files of the system that could not be read. weight: lowest relative share of CPU time of its
+    control groups, 1 for an ordinary one; memory_limit: bytes that a control group may use, None for all.
+    memory_pressure: share of the time in which some task waited for memory (PSI). paging: pages and events of the
+    kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: interrupts a second on
+    the measured CPUs by source, the most frequent ones."""
 
     nice: Annotated[int, msgspec.Meta(ge=-20, le=19)] = 0
     policy: str = "other"
@@ -218,8 +230,9 @@ class Surroundings(Record, frozen=True):
 
 
 class Uncompared(Record, frozen=True):
-    """A pair of points without a ratio. layouts: in which both were measured; reason: why there is no ratio. is_short:
-    whether the layouts are too few, which a longer run mends."""
+    """A pair of points without a ratio. point, against: their names. layouts: number of layouts in which both were
+    measured; reason: why there is no ratio. is_short: whether the layouts are too few, in which case a longer run
+    helps."""
 
     point: str
     against: str
@@ -229,20 +242,21 @@ class Uncompared(Record, frozen=True):
 
 
 class RunInfo(Record, frozen=True):
-    """The facts of a run. seconds: wall time of the measuring; folder: as the user gave it. precision: requested
-    half-width of each interval, as a share. points: number of planned points that can be measured; converged: number
-    converged to this precision; limited: number of other points whose interval is between-run variance, so that no
-    longer budget narrows it. timed_share: share of wall time in timed batches. contended_share: share of timed batches
-    beside a busy sibling hyperthread; None if unknown. verdict: by judgement/verdict.py. unanswered: why the
-    question of the run has no answer, empty if it has one. unseen_share: share of the samples that lack evidence.
-    stolen_share: share of the time of all samples that the hypervisor gave to other guests. surroundings: None if
-    not recorded. narrowed: requested points left out since the budget is too short; empty if none. reused: visits of
-    another run that are used; empty if none. damage: damaged streams of the journal that are left out; empty if
-    none. withheld_problems: number of the index's `withheld` with a severity above `note`. uncompared: pairs of
-    `--against` without a ratio. enough_s: budget that would give each of them a ratio, or most points of a busy run
-    convergence, by the times of this run's visits; None if no budget helps, or none is needed. contradictions: rules
-    that the journal breaks (docs/measuring.md), each as a sentence that is true of an honest run. uncounted: why it
-    has no hardware counters."""
+    """The facts of a run. started: date and time in ISO 8601; seed: seed of all random choices; status: how it ended;
+    tollmeter: version; summary: what converged, in a sentence. seconds: wall time of the measuring; folder: as the user
+    gave it. precision: requested half-width of each interval, as a share. points: number of planned points that can be
+    measured; converged: number converged to this precision; limited: number of other points whose interval is
+    between-run variance, which a longer budget would not narrow. timed_share: share of wall time in timed batches.
+    contended_share: share of timed batches beside a busy sibling hyperthread; None if unknown. verdict: how disturbed
+    it was (judgement/verdict.py). unanswered: why the question of the run has no answer, empty if it has one.
+    unseen_share: share of the samples that lack evidence. stolen_share: share of the time of all samples that the
+    hypervisor gave to other guests. surroundings: None if not recorded. narrowed: requested points left out since the
+    budget is too short; empty if none. reused: visits of another run that are used; empty if none. damage: damaged
+    streams of the journal that are left out; empty if none. withheld_problems: number of the index's `withheld` with a
+    severity above `note`. uncompared: pairs of `--against` without a ratio. enough_s: budget that would give each of
+    them a ratio, or most points of a busy run convergence, by the times of this run's visits; None if no budget helps,
+    or none is needed. contradictions: rules that the journal breaks (docs/measuring.md), each as a sentence that is
+    true of an honest run. uncounted: why it has no hardware counters."""
 
     id: str
     suite: str
@@ -292,8 +306,8 @@ class Share(Record, frozen=True):
 
 
 class Modelled(Record, frozen=True):
-    """The misses of a modelled cache for one point's own loads; never compared with a measurement. misses, flushes: per
-    operation. reason: why there are none."""
+    """The misses of a modelled cache for one point's own loads; never compared with a measurement. misses, flushes:
+    numbers per operation. reason: why there are none."""
 
     probe: str
     abi: str
@@ -318,9 +332,10 @@ class Distances(Record, frozen=True):
 
 
 class Profile(Record, frozen=True):
-    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or an exact count of
-    instructions. operation_ns: while profiled; instructions where counted. state: of the core; "unknown" if mixed, None
-    if not observed. reason: why there is none."""
+    """The profile of one point's body. shares: functions, the most frequent first. source: perf's CPU clock, SIGPROF,
+    or an exact count of instructions. lost: number of samples that the system dropped. operation_ns: time of an
+    operation while it is profiled; instructions where they are counted. state: state of the core; "unknown" if mixed,
+    None if not observed. reason: why there is no profile."""
 
     probe: str
     abi: str

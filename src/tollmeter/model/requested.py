@@ -102,8 +102,8 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
-    """One line of a study's listing, in loops a second. test: the study's name; differs: difference of our test.
-    published: value of each of the study's builds, 0 without one."""
+    """One line of a study's listing, in loops a second. test: the study's name; what: the same in words; row: our row;
+    differs: difference of our test. published: value of each of the study's builds, 0 without one."""
 
     test: str
     what: str
@@ -131,10 +131,12 @@ class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
-    """One of a study's figures, drawn anew. drawn: "curve" from the rows of `line` over `axis`, ratios where there is a
-    base or an `over`; "points", one number for each line; "listing", "profiles" or "programs" of the suite; empty if
-    it cannot be drawn, for the reason in `missing`. axis: of programs, "memory" or "time". faster: heights are speed
-    ratios, else time ratios. shows: its purpose."""
+    """One of a study's figures, drawn anew. name: its short name; what: its title; shows: its purpose. drawn: "curve"
+    from the rows of `line` over `axis`, ratios where there is a base or an `over`; "points", one number for each line;
+    "listing", "profiles" or "programs" of the suite; empty if it cannot be drawn, for the reason in `missing`. axis: a
+    parameter; of programs, "memory" or "time"; title: title of the heights. base: position by whose row a line is
+    divided; 0 without one. faster: heights are speed ratios, else time ratios. mark: statements of the study that are
+    drawn into it."""
 
     name: str
     what: str
@@ -150,7 +152,8 @@ class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
-    """A source in Debian's archive. holds: a file in every copy. beside: an accompanying binary package."""
+    """A source in Debian's archive. archive: its file; sha256: hash of it. holds: a file in every copy. beside: a
+    binary package that comes with it."""
 
     archive: str
     sha256: str
@@ -159,8 +162,9 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
-    """A command measured as the probe `workload.NAME`. build: commands that make `{out}`, if any; start: the command;
-    verify: a part of its output. memory_bytes: it is not started where there is less."""
+    """A command measured as the probe `workload.NAME`. what: the command in words. source: the source that it is built
+    from; build: commands that make `{out}`, if any; start: the command; verify: text that its output must contain.
+    memory_bytes: it is not started on machines with less memory. abi, target: where it runs."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
     what: str
@@ -174,8 +178,9 @@ class Workload(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Program(Record, frozen=True, forbid_unknown_fields=True):
-    """A line of a study's tables: memory and CPU time under each ABI, relative to the native one. study: the study's
-    name; memory, time: its statements. primitive: part of programs, listed below them."""
+    """A line of a study's tables: memory and CPU time under each ABI, relative to the native one. what: the program in
+    words; probe, parameters: the point that measures it. study: the study's name for it; memory, time: the study's
+    statements. primitive: it is a part of programs, listed below them."""
 
     what: str
     probe: str
@@ -187,7 +192,8 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's share in percent in a study's two profiles. here: globs of ours. idle: the idle loop's."""
+    """A function's shares in percent in the left and the right one of a study's two profiles. here: globs of our
+    functions that do the same. idle: whether it is the idle loop."""
 
     function: str
     left: float
@@ -215,7 +221,8 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):
-    """An alternative to the ABI of a study: its row, and its effort. Other alternatives are compared with the first."""
+    """An alternative to the ABI of a study. what: the alternative in words; row: its cost; costs: what it takes to
+    choose it. Other alternatives are compared with the first."""
 
     what: str
     row: RowOf
@@ -306,13 +313,15 @@ def layout_seed(seed: int, layout: int, whose: object, cpus: tuple[int, ...]) ->
 
 
 class Visit(Record, frozen=True):
-    """A request for samples of one point. seed: of the layout. iterations, control_iterations: of the shorter batch in
-    an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external
-    clock, or empty. folder: in which it may create files. peer: the machine that serves it. counters: whether events
-    are counted beside samples. forks: its layout takes less time than a process to start, so that one process makes
-    such visits, each in a child. sets_up_first: its layout is set up by a request of its own. full_width:
-    independent additions in a cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may wait for
-    such a core. also: CPUs that may replace its only one."""
+    """A request for samples of one point. round: number of its round. cpus: CPUs of its workers, the timed one's first;
+    also: CPUs that may replace its only one. samples: number of samples; sample_ns: time of the shorter batch. seed:
+    seed of the layout. deadline_ms: time after which the visit is ended. iterations, control_iterations: those of the
+    shorter batch in an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no limit. marks: line of an
+    external clock, or empty. folder: folder in which the probe may create files. peer: machine that serves it.
+    counters: whether events are counted beside samples. forks: its layout takes less time than the start of a process,
+    so that one process makes such visits, each in a child. sets_up_first: its layout is set up by a request of its own.
+    full_width: independent additions in a cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may
+    wait for such a core."""
 
     id: int
     point: Point

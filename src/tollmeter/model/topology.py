@@ -13,7 +13,8 @@ from tollmeter.model.requested import Point
 
 
 class CoreKind(Record, frozen=True):
-    """Cores of one kind. capacity: the scheduler's, 1024 at most; max_khz: 0 if unreported. name: or empty."""
+    """Cores of one kind. cpus: their CPUs as a list. name: name of the kind; empty if unreported. capacity: capacity in
+    Linux's scheduler, 1024 at most; max_khz: highest clock, 0 if unreported."""
 
     cpus: str
     name: str = ""
@@ -22,8 +23,8 @@ class CoreKind(Record, frozen=True):
 
 
 class MemoryNode(Record, frozen=True):
-    """A memory node. cpus: empty if it has only memory. distances: to each node in order, 10 is local; empty if
-    unreported."""
+    """A memory node. cpus: its CPUs as a list; empty if it has only memory. distances: distance to each node in order
+    (10 is the node itself); empty if unreported."""
 
     node: int
     cpus: str = ""
@@ -40,8 +41,10 @@ class HugePages(Record, frozen=True):
 
 class Topology(Record, frozen=True):
     """The topology of all online CPUs, as the system reports it. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12
-    and 14. packages, dies, last_caches, clusters, cores: the CPUs of each; empty if not reported. last_caches:
-    CPUs that share a cache of the highest level. huge_page_bytes: of a transparent huge page, 0 without one."""
+    and 14. isolated, nohz_full: CPUs that the kernel's command line isolates, or on which it stops the tick. packages,
+    dies, last_caches, clusters, cores: the CPUs of each; empty if not reported. last_caches: CPUs that share a cache of
+    the highest level. allowed_nodes: memory nodes that the process may use. huge_page_bytes: size of a transparent huge
+    page, 0 without one. hugetlb: reserved huge pages, by size."""
 
     online: str = ""
     offline: str = ""
