@@ -268,13 +268,6 @@ def test_one_bad_probe_costs_its_own_row_only(done: Toll, root: Path, behaviour:
     assert rows["kernel.bad"]["reason"]
 
 
-def test_nothing_measured_is_never_success(done: Toll, root: Path) -> None:
-    tree(root, enter="skip")
-    told = done("run", "--quiet")
-    assert told.code == 6
-    assert "no such gate" in told.out
-
-
 # ---- words that mean nothing ------------------------------------------------------------------------------------
 
 
@@ -339,12 +332,6 @@ def test_what_cannot_be_built_is_said(done: Toll, root: Path) -> None:
     told = done("run")
     assert told.code == 6
     assert "no ABI can be built here" in one_line(told)
-
-
-def test_help_names_every_verb(done: Toll) -> None:
-    told = done()
-    assert told.code == 0
-    assert all(verb in told.out for verb in ("run", "list", "show", "report", "export"))
 
 
 # ---- folders and disks ------------------------------------------------------------------------------------------

@@ -176,12 +176,6 @@ def test_a_version_that_cannot_be_printed_is_a_line(to: str, code: int) -> None:
     assert (told.returncode, told.stderr.count("\n")) == (code, int(code != 0))
 
 
-def test_a_version_for_a_closed_standard_output_is_a_line() -> None:
-    words = ["sh", "-c", f"{sys.executable} -m tollmeter --version >&-"]
-    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
-    assert (told.returncode, told.stderr.count("\n")) == (5, 1)
-
-
 def test_too_little_private_memory_is_a_line() -> None:
     words = ["sh", "-c", f"ulimit -d 100000; exec {sys.executable} -m tollmeter list suites"]
     told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)

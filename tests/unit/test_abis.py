@@ -291,6 +291,7 @@ def test_the_target_of_an_abi_does_not_depend_on_the_building_user(tree: Path, o
     (tree / "build/mine.target").write_text("ssh:second\n")
     runtime_objects.lend(tree, "mine")
     assert not ready.make_ready(tree, {"mine": LOOP}, ["ssh:second"])
+    runtime_objects.keep(tree, "mine")
     assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 
 

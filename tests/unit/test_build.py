@@ -189,12 +189,12 @@ def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_co
     assert not made.anew and not build_sentence([made])
 
 
-@pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/emit.c"])
-def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str, source: str) -> None:
+def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str) -> None:
     executable = tree / "build" / own_abi.name / "kernel.loop"
     before = executable.stat().st_mtime_ns
-    _changed(tree / source)
-    os.utime(tree / source, (0, 0))
+    source = tree / "probes/kernel/loop.c"
+    _changed(source)
+    os.utime(source, (0, 0))
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns > before
     assert list(made.anew) == ["kernel.loop"] and build_sentence([made]) == f"built kernel.loop for {own_abi.name}"

@@ -110,7 +110,7 @@ def test_the_help_has_every_verb_whole_and_imports_none(monkeypatch: pytest.Monk
     assert told.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "run"], ["version"], ["-h"], ["fleet", "--help"]])
+@pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["help", "run"], ["version"], ["-h"], ["fleet", "--help"]])
 def test_help_and_version_are_verbs_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     told = capsys.readouterr().out

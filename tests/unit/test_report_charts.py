@@ -355,12 +355,6 @@ def _marks(node: Any) -> Iterator[dict[str, Any]]:
             yield from _marks(item)
 
 
-def test_the_same_book_makes_the_same_charts() -> None:
-    assert [chart.spec for chart in charts(example_runs.healthy())] == [
-        chart.spec for chart in drawn(example_runs.healthy)
-    ]
-
-
 def test_pictures_are_written_whole(tmp_path: Path) -> None:
     results = example_runs.healthy(("x86_64",))
     few = example_runs.with_rows(
