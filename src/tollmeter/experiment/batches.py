@@ -31,8 +31,8 @@ distribution."""
 
 
 class Paid(NamedTuple):
-    """The time in ns that each batch of a point pays once; None if differences are used, with the reason. bent: why one
-    iteration has no cost."""
+    """The time that each batch of a point pays once. once_ns: this time; None if the row uses differences of two
+    batches. why: why it uses them. bent: why one iteration has no cost."""
 
     once_ns: float | None
     why: str | None = None

@@ -134,6 +134,8 @@ class Checked(NamedTuple):
 
 
 def checked(recorded: Recorded) -> Checked:
+    """Returns the visits of a run, without the numbers of those that contradict other records, and the broken rules as
+    sentences."""
     recorded = recorded._replace(table=VisitTable(recorded.outcomes))
     timed = _timed_visits(recorded)
     broken: dict[int, str] = {}

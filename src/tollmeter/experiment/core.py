@@ -89,7 +89,8 @@ def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
 
 
 class ClockEvidence(NamedTuple):
-    """Costs of the points of one metric, with the value of `clock_evidence` for each point."""
+    """The values of `clock_evidence` for the points of one metric. costs: cost of each point, ns; evidence: its
+    value."""
 
     costs: Sequence[float]
     evidence: Sequence[float]
@@ -173,9 +174,9 @@ def widths(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
 
 
 class CoreSeen(NamedTuple):
-    """Clock and width of a core. clocks_hz: core clock of each visit. width: of the uncontended core, None if too few
-    readings show it. alternates: whether the sibling hyperthread becomes busy and idle within a sample. readings:
-    number of width readings."""
+    """Clock and width of a core. clocks_hz: core clock of each visit. width: independent additions per cycle of the
+    uncontended core, None if too few readings show it. alternates: whether the sibling hyperthread becomes busy and
+    idle within a sample. readings: all width readings."""
 
     clocks_hz: Floats
     width: float | None

@@ -66,10 +66,11 @@ VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"
 
 
 class Asked(NamedTuple):
-    """The request of a run; a field that was not requested is empty. reused: the run contains visits of an earlier run;
-    interleaved: points alternate with other points. probes: names and globs that a visit may match; selects: the
-    selected values. budget_s: 0 if every budget visits all points. counters: None if unknown. private_bytes, widths,
-    deviations: from earlier runs; planned_s: the sufficient budget."""
+    """The request of a run; a field that was not requested is empty. started: start of the run, as it was recorded.
+    words: words of the command. reused: the run contains visits of an earlier run; interleaved: points alternate with
+    other points. probes: names and globs that a visit may match; selects: the selected values. budget_s: the budget; 0
+    if every budget visits all points; planned_s: the sufficient budget. counters: None if unknown. private_bytes,
+    widths, deviations: results of earlier runs."""
 
     seed: int = 0
     cpus: Sequence[int] = ()
@@ -92,10 +93,10 @@ class Asked(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The content of a journal. seconds: 0 if it does not cover all visits; differs: whether a copy of the first stream
-    differs from it; lost: damaged streams; begins: indices of the outcomes at which measuring was resumed, possibly
-    after a reboot that restarted the clock. notes: run time in seconds after a number of visits, with the activity
-    at that time. table: of the outcomes. status: why the run ended."""
+    """The content of a journal. seconds: duration of the run; 0 if it does not cover all visits; differs: whether a
+    copy of the first stream differs from it; lost: number of damaged streams; begins: indices of the outcomes at which
+    measuring was resumed, possibly after a reboot that restarted the clock. notes: run time in seconds after a number
+    of visits, with the activity at that time. table: columns of the outcomes. status: why the run ended."""
 
     machine: Machine
     clock: ClockReading | None

@@ -26,7 +26,7 @@ LAYOUT_SERVES = 8
 
 class Ratio(NamedTuple):
     """The ratio of two points. estimate: the second point's cost over the first's, with its 95 % interval; p_value:
-    two-sided, under no difference; blocks: number of blocks."""
+    two-sided, if the points do not differ; blocks: number of blocks."""
 
     estimate: Estimate
     p_value: float

@@ -80,8 +80,9 @@ def log_error(low: float, high: float) -> float:
 
 class Scatter(Record, frozen=True):
     """Prior knowledge of a point's scatter, in logarithms. visits_sd: standard deviation of visits of different
-    layouts. freedom: the number of visits that this knowledge is worth; small if points of one kind scatter very
-    differently. layouts: share of the variance between visits that is between layouts."""
+    layouts; runs_sd: between-run standard deviation. freedom: the number of visits that this knowledge is worth; small
+    if points of one kind scatter very differently. layouts: share of the variance between visits that is between
+    layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
     freedom: float = _PRIOR_FREEDOM

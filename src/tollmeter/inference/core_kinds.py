@@ -59,8 +59,8 @@ def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
 
 
 class Remote(NamedTuple):
-    """Two rows of latency by memory node. far: a load from another node's memory; near: a load from the CPU's
-    own node."""
+    """Two rows of latency by memory node. far: a load from another node's memory; near: a load from the CPU's own node;
+    ratio: far over near."""
 
     far: Row
     near: Row

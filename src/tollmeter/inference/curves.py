@@ -146,7 +146,8 @@ def _undisturbed(row: Row) -> float:
 
 
 class NoisyCurve(Record, frozen=True):
-    """Latency over size. noise: relative standard error of each value, from its number of visits."""
+    """Latency over size. noise: relative standard error of each value, from its number of visits. visits: number of
+    visits of each value."""
 
     sizes: Array
     values: Array

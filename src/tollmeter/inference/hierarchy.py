@@ -61,7 +61,8 @@ BEYOND_UNTOLD = 8 << 20
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The evidence for the levels: native rows, and the fit of one of their latency curves."""
+    """The evidence for the levels. rows: native rows; sweep: those of one latency curve, and fit: its levels; reading:
+    rows of each read kernel."""
 
     machine: Machine
     probes: Mapping[str, Probe]

@@ -69,8 +69,8 @@ Place = tuple[int, int]  # capacity, shape
 
 
 class Knee(Record, frozen=True):
-    """The end of one level's capacity. low..high: 95 % interval by profile likelihood over all shapes. is_least: a
-    sibling hyperthread used a part of the cache, so that only `low` is known."""
+    """The end of one level's capacity. size_bytes: the estimate; low..high: its 95 % interval by profile likelihood
+    over all shapes. is_least: a sibling hyperthread used a part of the cache, so that only `low` is known."""
 
     size_bytes: float
     low: float
@@ -79,7 +79,8 @@ class Knee(Record, frozen=True):
 
 
 class CurveFit(Record, frozen=True):
-    """Levels of a curve, nearest first. latencies: one more than knees; spreads: their standard errors."""
+    """Levels of a curve, nearest first. knees: the ends of all levels but the last; latencies: latency of each level,
+    ns, one more than knees; spreads: the standard errors of the latencies."""
 
     knees: tuple[Knee, ...]
     latencies: tuple[float, ...]

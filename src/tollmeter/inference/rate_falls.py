@@ -58,7 +58,8 @@ class Sweep(Record, frozen=True):
 
 
 class _Known(NamedTuple):
-    """The bounds for a fall: the time of the hardware instruction, and the highest cost of branch mispredictions."""
+    """The limits of what a cause can explain. twins: time of the hardware instruction at each place, ns; guessed_ns:
+    highest cost of the branch mispredictions of an operation."""
 
     twins: Mapping[Place, float]
     guessed_ns: float

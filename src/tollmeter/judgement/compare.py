@@ -71,11 +71,10 @@ Cause = Literal["code", "machine"]
 
 class Change(Record, frozen=True):
     """The change of one row between two runs. ratio: new over old, in the unit of the metric. adjusted: least
-    false-discovery rate.
-
-    verdict `differs` is for a metric without a better direction. cause: None if nothing changed. same_instructions: an
-    operation executes an equal number in both runs, so that a change is due to the machine. reason: why it is
-    inconclusive; visits_wanted: visits in each run that would decide it, None if no number does."""
+    false-discovery rate at which it is a change. verdict: `differs` is for a metric without a better direction. cause:
+    None if nothing changed. same_instructions: an operation executes an equal number in both runs, so that a change is
+    due to the machine. reason: why it is inconclusive; visits_wanted: visits in each run that would decide it, None if
+    no number does."""
 
     old: Row
     new: Row
@@ -96,8 +95,10 @@ class Refusal(Record, frozen=True):
 
 
 class Comparison(Record, frozen=True):
-    """The comparison of two runs. control: ratio of the core clocks, new over old; None if either run did not measure
-    it. differences: between the machines, kernels and verdicts, each as part of a sentence."""
+    """The comparison of two runs. changes: compared rows; refused: rows that are not compared. control: ratio of the
+    core clocks, new over old; None if either run did not measure it. machine_moved: whether the clocks differ, so that
+    the machine changed. differences: differences between the machines, kernels and verdicts, each as part of a
+    sentence."""
 
     changes: tuple[Change, ...]
     refused: tuple[Refusal, ...]
@@ -360,8 +361,8 @@ memory's share at twice the capacity."""
 
 
 class Curve(Record, frozen=True):
-    """The rows of one metric over one numeric parameter, several of which changed. values: of the parameter, for all
-    compared rows; changes: the changed rows, by value."""
+    """The rows of one metric over one numeric parameter, several of which changed. over: name of the parameter; values:
+    its values in all compared rows; changes: the changed rows, by value."""
 
     over: str
     values: tuple[int, ...]

@@ -200,10 +200,10 @@ LIMITED = (
 
 
 class Settlement(NamedTuple):
-    """The convergence of a run. points: that can have a number; converged: points that converged to the precision.
-    timed_share: share of wall time in timed batches. contended_share: share of timed batches beside a busy sibling;
-    None if unknown. open_s: wall time in seconds that each open point still needs, ascending; infinite if
-    between-run variance is wider."""
+    """The convergence of a run. points: number of points that can have a number; converged: number that converged to
+    the precision. timed_share: share of wall time in timed batches. contended_share: share of timed batches beside a
+    busy sibling; None if unknown. open_s: wall time in seconds that each open point still needs, ascending; infinite if
+    between-run variance is wider than the precision."""
 
     points: int
     converged: int

@@ -30,8 +30,9 @@ Outcome = Literal["slower", "within", "inconclusive"]
 
 
 class GateRow(Record, frozen=True):
-    """One ratio of costs, new over old, in logarithms. error: its standard error; freedom: degrees of freedom of the
-    error. limit: highest permitted slowdown, as a share. reason: why it cannot be judged, empty if it can."""
+    """One ratio of costs, new over old. log_ratio: its logarithm; error: standard error of this logarithm; freedom:
+    degrees of freedom of the error. limit: highest permitted slowdown, as a share. reason: why it cannot be judged,
+    empty if it can."""
 
     name: str
     log_ratio: float

@@ -57,7 +57,7 @@ Pair = tuple[int, float, float]
 
 
 class _Side(NamedTuple):
-    """One point's visits by round, and the time that its batches pay once."""
+    """One of two interleaved points. readings: its visits by round; paid: the times that its batches pay once."""
 
     probe: Probe
     readings: Mapping[int, Reading]

@@ -32,8 +32,8 @@ MachineKey = tuple[str, ...]
 
 
 class Source(NamedTuple):
-    """A run that contains rows. name: of its folder; tollmeter: version that measured it. builds: by probe and ABI,
-    read only if something changed."""
+    """A run that contains rows. name: name of its folder; tollmeter: version that measured it. builds: returns its
+    builds by probe and ABI; called only if something changed."""
 
     name: str
     started: datetime
@@ -50,8 +50,9 @@ class SeriesPoint(NamedTuple):
 
 
 class SeriesStep(NamedTuple):
-    """A change of level. place: index of the first reading of the new level. change: between the levels before and
-    after it. differences: between the runs before and at that index, each as part of a sentence."""
+    """A change of level. place: index of the first reading of the new level. change: the change between the levels
+    before and after it. differences: differences between the runs before and at that index, each as part of a
+    sentence."""
 
     place: int
     change: Change
@@ -59,8 +60,8 @@ class SeriesStep(NamedTuple):
 
 
 class RowSeries(NamedTuple):
-    """The readings of one row, the oldest first. in_cycles: whether they are compared in core cycles. left_out: runs of
-    the machine that have the row without an interval."""
+    """The readings of one row, the oldest first. in_cycles: whether they are compared in core cycles. steps: changes of
+    level, the oldest first. left_out: number of runs of the machine that have the row without an interval."""
 
     readings: tuple[SeriesPoint, ...]
     in_cycles: bool

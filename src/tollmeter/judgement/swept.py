@@ -28,16 +28,16 @@ EffectVerdict = Literal["better", "worse", "same", "cannot tell"]
 
 
 class SweptRun(NamedTuple):
-    """One run of a sweep. made: its result, None if it was not measured."""
+    """One run of a sweep. value: value of the setting; made: the run's result, None if it was not measured."""
 
     value: str
     made: Index | None
 
 
 class ValueEffect(Record, frozen=True):
-    """The effect of a value. cost: geometric mean of the costs of its rows over those at the first value, with an
-    interval as wide as if all rows had a common error; None if no row has a number in both. faster, slower: rows
-    that changed."""
+    """The effect of a value of the setting. cost: geometric mean of the costs of the run's rows over those at the first
+    value, with an interval as wide as if all rows had a common error; None if no row has a number in both. faster,
+    slower: numbers of changed rows; changes: all compared rows."""
 
     value: str
     verdict: EffectVerdict = "cannot tell"

@@ -43,8 +43,9 @@ Costs = Mapping[tuple[str, str], EachCpu]
 
 
 class UnlikeCpus(NamedTuple):
-    """A CPU or set of CPUs that differs. where: `CPU 17`, or `memory node 1`. cost, low, high: ns of one step, of this
-    CPU and of most others; for a contended core, cycles. times: ratio to the median of the others."""
+    """A CPU or set of CPUs that differs. where: `CPU 17`, or `memory node 1`. loop, beside: the loop that was timed,
+    and the concurrent activity. cost: ns of one step on this CPU; low, high: range of most other CPUs, in the same
+    unit; for a contended core, cycles. times: ratio of `cost` to the median of the others."""
 
     where: str
     cpus: tuple[int, ...]

@@ -327,6 +327,8 @@ class _Timing:
         self._rounds_of_block = 1
 
     def to_the_end(self, report: Report) -> Timed:
+        """Runs the setup commands, all rounds until the precision or the budget is reached, and the cleanup commands.
+        Records in the journal why it ended."""
         status, reason = "settled", None
         try:
             for command in self._commands:

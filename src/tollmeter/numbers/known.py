@@ -37,9 +37,9 @@ class SharedCache(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Results of earlier runs of the machine: the between-run standard deviation of logarithms by group of rows, and by
-    row if it exceeds the group's; and the widths of its core. private_bytes: bytes that certainly fit into private
-    caches, or 0; shared: the shared cache beyond them."""
+    """Results of earlier runs of the machine. runs_sd: between-run standard deviation of logarithms by group of rows,
+    and by row if it exceeds the group's. widths: widths of the uncontended core. private_bytes: bytes that certainly
+    fit into private caches, or 0; shared: the shared cache beyond them."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -64,12 +64,12 @@ def nothing_made() -> ReadingCache:
 
 
 class Known(NamedTuple):
-    """Knowledge from the whole run. clocks_hz: core clock by target, at which times are stated. widths: of the
-    uncontended core. alternating: where the sibling becomes busy and idle within a sample, so that the state of no
-    sample is known. scatter: by probe, metric and state. evidence: by probe, metric, state and target, that costs
-    follow the core clock. learned, precision: from earlier runs, and as requested. made: cached results; None if
-    nothing is cached. contended: share of the width readings below the full width, if known. counts: whether the
-    runtime counts a visit's work, which old ones do not."""
+    """Knowledge from the whole run. clocks_hz: core clock by target, at which times are stated. widths: width of the
+    uncontended core by target and ABI; contended: share of the width readings below 95 % of it, if known. alternating:
+    targets and ABIs whose sibling becomes busy and idle within a sample, so that the state of no sample is known.
+    scatter: prior knowledge of visits by probe, metric and state. evidence: that costs follow the core clock, by probe,
+    metric and target. learned: results of earlier runs; precision: the requested one. made: cached results; None if
+    nothing is cached. counts: whether the runtime counts a visit's work, which old ones do not."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}

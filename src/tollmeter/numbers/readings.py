@@ -44,9 +44,10 @@ def is_time(unit: str) -> bool:
 
 
 class ReadingColumns(NamedTuple):
-    """The usable samples of visits that were read together. Times in ns: one line for each sample, columns t(n) and
-    t(2n). states: of the core during each sample. slowed: its clock as a share of the visit's. waited: voluntary
-    switches of each sample, discarded ones included."""
+    """The usable samples of visits that were read together. body, control: times in ns, one line for each sample,
+    columns t(n) and t(2n); iterations, control_iterations: their n. states: state of the core during each sample.
+    slowed: clock of each sample as a share of the visit's. waited: voluntary switches of each sample, discarded ones
+    included."""
 
     slowed: Array
     iterations: Array
@@ -59,8 +60,10 @@ class ReadingColumns(NamedTuple):
 
 class Reading(NamedTuple):
     """The usable samples of one visit, as slices of shared columns: seven arrays of its own would be larger than the
-    few samples of most visits. samples, waits_of: their begin and end. clock_hz: core clock during the visit. waits:
-    whether it waits for other processes."""
+    few samples of most visits. samples, waits_of: begin and end in the columns, of the usable samples and of `waited`.
+    clock_hz: core clock during the visit. lane_rates: for each sample, iterations per ns of all companions together;
+    None without companions. workers: number of companions that were timed. discarded: reason for each discarded sample.
+    waits: whether the visit waits for other processes."""
 
     outcome: Outcome
     clock_hz: float | None

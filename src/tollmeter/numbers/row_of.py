@@ -39,7 +39,8 @@ KERNEL_COUNTS = ("B", "fault")
 
 
 class ModeEstimate(NamedTuple):
-    """The estimate of one state of a row: its name, samples and cost. scatter: prior knowledge."""
+    """The estimate of one state of a row. name: the state; part: its samples; estimate: its cost; scatter: prior
+    knowledge of its visits."""
 
     name: StateName | None
     part: Part
@@ -48,8 +49,8 @@ class ModeEstimate(NamedTuple):
 
 
 class PointReadings(NamedTuple):
-    """The readings of one point's completed visits, at least one; the time that its batches pay once; and the remarks
-    of its rows."""
+    """The readings of one point's completed visits, at least one. paid: the times that its batches pay once; note:
+    remark of its rows."""
 
     probe: Probe
     readings: Sequence[Reading]
@@ -58,8 +59,8 @@ class PointReadings(NamedTuple):
 
 
 class MetricEstimates(NamedTuple):
-    """The estimates of one metric before they become a row. by_mode: the headline first, then the other of two modes;
-    complaint: why there is no number."""
+    """The estimates of one metric before they become a row. series: its values; None if no visit has one. by_mode: the
+    headline first, then the other of two modes; complaint: why there is no number."""
 
     metric: Metric
     series: Series | None
@@ -121,6 +122,8 @@ def _name(visited: PointReadings, metric: Metric, state: StateName | None) -> st
 
 
 def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
+    """Returns the row of a metric from the samples of a point's visits: its headline and other states, with remarks; a
+    row without a number if too few samples are usable, or an emulator has no such number."""
     first = visited.readings[0].outcome
     if asked.unit == "cycle" and first.clock.kind in EMULATED:
         return bare(first, visited.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
@@ -293,6 +296,7 @@ _OF_THE_EMULATOR = (
 
 
 def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
+    """Returns the row of a metric that the probe measured itself, one value for each visit."""
     first, note = visited.readings[0].outcome, visited.note
     outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
     measured = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]

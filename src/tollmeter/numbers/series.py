@@ -25,9 +25,10 @@ Location = Literal["quantile", "median", "mean"]
 
 
 class Part(NamedTuple):
-    """The values of samples that were taken in one state, visit after visit. raw: the values as read from the clock;
-    counts: number of values of each visit, never 0; layouts: of each visit; weights: iterations of each value, for a
-    mean over time. by: the statistic of a visit; costs: this statistic of each visit. share: of all samples."""
+    """The values of samples that were taken in one state, visit after visit. values: costs as readings state them; raw:
+    the same as read from the clock; counts: number of values of each visit, never 0; layouts: layout of each visit;
+    weights: iterations of each value, for a mean over time. by: the statistic of a visit; costs: this statistic of each
+    visit. share: these values as a share of all samples."""
 
     values: Array
     raw: Array
@@ -73,9 +74,9 @@ def _costs(values: Array, counts: Counts, weights: Array, by: Location) -> Array
 
 
 class Series(NamedTuple):
-    """The values of one metric at one point. all: every usable sample; parts: by core state, if measured often enough.
-    state: of `all`, None if the core's state was not measured. clock_hz: clock at which times are stated, None if
-    they are as read. evidence: that times consist of core cycles, from `clock_evidence`."""
+    """The values of one metric at one point. all: every usable sample; parts: samples by core state, if measured often
+    enough. state: state of `all`, None if the core's state was not measured. clock_hz: clock at which times are stated,
+    None if they are as read. evidence: that times consist of core cycles, from `clock_evidence`."""
 
     all: Part
     parts: Mapping[StateName, Part]

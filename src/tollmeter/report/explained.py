@@ -62,6 +62,7 @@ class ExplainedRow(NamedTuple):
 
 
 def row_blocks(explained: ExplainedRow) -> Iterator[Block]:
+    """Yields how the number of a row came about: its state, visits, distribution, evidence, counts and events."""
     row = explained.row
     named = " ".join((row.probe, row.metric, *assignments(row.parameters.items())))
     yield heading(f"How {named} ({row.abi}, {row.target}) came about")

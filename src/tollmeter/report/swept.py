@@ -56,6 +56,7 @@ def failures(swept: SweptValues) -> list[str]:
 
 
 def blocks(swept: SweptValues) -> Iterator[Block]:
+    """Yields the answer of a sweep, its table of values, the rows that changed, and what limits the answer."""
     sweep = swept.sweep
     yield f"{sweep.variable}: {answer(swept)}"
     yield _value_table(swept)

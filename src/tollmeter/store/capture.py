@@ -226,6 +226,8 @@ class _Unpacking(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fills the buffer with decompressed bytes and returns their number, 0 at the end. Zero bytes after a stream
+        are padding; any other bytes begin another stream."""
         while True:
             if self._one.eof:
                 self._held = self._one.unused_data or self._file.read(_PIECE)

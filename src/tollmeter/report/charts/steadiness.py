@@ -52,6 +52,8 @@ class SampleMark(NamedTuple):
 
 
 def steadiness(bench: Bench) -> Iterator[Chart]:
+    """Yields the chart of the core clock over the run, with a mark for each sample and a strip of contended shares;
+    none for an emulator, or for fewer than LEAST_POINTS samples."""
     samples = _samples(bench) if bench.is_the_machine else []
     if len(samples) < LEAST_POINTS:
         return
