@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from support.builders import row
-from support.example_runs import with_index
 from support.recordings import copied
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, GateRow, decide, of_change
+from tollmeter.library import derive
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits, read_limits
-from tollmeter.model import Failure, Row
+from tollmeter.model import Failure, Index, Results, Row
 from tollmeter.numbers.rows import row_key
 from tollmeter.report.ci_formats import Case, annotation, junit, ktap
 
@@ -142,20 +142,46 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(copied(f"repeated/{name}", tmp_path_factory.mktemp("run"), calm=True)) for name in names]
 
 
-def as_slow(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    """Every row of the new run takes so many times as long."""
-    from tollmeter.library import comparing
+Change = Callable[[Index], Index]
 
-    real = comparing.compared_indexes
 
-    def slowed(old: object, new: object, *rest: object, **more: object) -> object:
-        rows = tuple(
-            msgspec.structs.replace(one, median=one.median * factor, low=one.low * factor, high=one.high * factor)
-            for one in new.rows  # type: ignore[attr-defined]
-        )
-        return real(old, msgspec.structs.replace(new, rows=rows), *rest, **more)  # type: ignore[type-var, arg-type]
+@pytest.fixture
+def changed(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
+    """A function that changes every run but the first as it is opened; several changes add up."""
 
-    monkeypatch.setattr(comparing, "compared_indexes", slowed)
+    def add(change: Change) -> None:
+        opened = derive.open_run
+
+        def other(folder: Path) -> Results:
+            results = opened(folder)
+            return results if str(folder) == runs[0] else msgspec.structs.replace(results, index=change(results.index))
+
+        monkeypatch.setattr(derive, "open_run", other)
+
+    return add
+
+
+def three_times_as_slow(index: Index) -> Index:
+    """Every row takes three times as long."""
+    rows = ({name: 3 * (getattr(one, name) or 0) for name in ("median", "low", "high")} for one in index.rows)
+    slower = (msgspec.structs.replace(one, **times) for one, times in zip(index.rows, rows, strict=True))
+    return msgspec.structs.replace(index, rows=tuple(slower))
+
+
+def of_machine(**fields: object) -> Change:
+    return lambda index: msgspec.structs.replace(index, machine=msgspec.structs.replace(index.machine, **fields))
+
+
+def busy(index: Index) -> Index:
+    return msgspec.structs.replace(index, run=msgspec.structs.replace(index.run, verdict="busy"))
+
+
+def with_microcode(index: Index) -> Index:
+    return of_machine(facts={**index.machine.facts, "microcode": "0xffff"})(index)
+
+
+def without_entry(index: Index) -> Index:
+    return msgspec.structs.replace(index, rows=tuple(one for one in index.rows if one.probe != "kernel.enter_syscall"))
 
 
 def test_runs_of_one_machine_pass(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,9 +193,9 @@ def test_runs_of_one_machine_pass(runs: list[str], capsys: pytest.CaptureFixture
 
 
 def test_a_slow_build_fails_with_3(
-    runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: list[str], capsys: pytest.CaptureFixture[str], changed: Callable[[Change], None]
 ) -> None:
-    as_slow(monkeypatch, 3.0)
+    changed(three_times_as_slow)
     assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 3
     said = capsys.readouterr()
     assert "slower by more than" in said.out and "slower by more than" in said.err
@@ -196,30 +222,16 @@ def test_a_github_job_has_a_summary(
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [("kernel", "kernel"), ("cpu", "cpu"), ("verdict", "busy"), ("facts", "microcode")]
-)
+    ("change", "said"),
+    [(of_machine(kernel="Another"), "kernel"), (of_machine(cpu="Another"), "cpu"), (busy, "busy"),
+     (with_microcode, "microcode")],
+    ids=["kernel", "cpu", "verdict", "facts"],
+)  # fmt: skip
 def test_runs_without_evidence_on_the_code_are_inconclusive(
-    runs: list[str], what: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: list[str], change: Change, said: str, capsys: pytest.CaptureFixture[str], changed: Callable[[Change], None]
 ) -> None:
-    as_slow(monkeypatch, 3.0)
-    from tollmeter.library import derive
-
-    opened = derive.open_run
-
-    def other(folder: Path) -> object:
-        results = opened(folder)
-        index = results.index
-        if str(folder) == runs[0]:
-            return results
-        if what == "verdict":
-            index = msgspec.structs.replace(index, run=msgspec.structs.replace(index.run, verdict="busy"))
-        else:
-            facts = {**index.machine.facts, "microcode": "0xffff"}
-            value = facts if what == "facts" else "Another"
-            index = msgspec.structs.replace(index, machine=msgspec.structs.replace(index.machine, **{what: value}))
-        return msgspec.structs.replace(results, index=index)
-
-    monkeypatch.setattr(derive, "open_run", other)
+    changed(three_times_as_slow)
+    changed(change)
     words = ["gate", "--base", runs[0], "--new", runs[1]]
     assert main(words) == 0
     told = capsys.readouterr()
@@ -231,20 +243,9 @@ def test_runs_without_evidence_on_the_code_are_inconclusive(
 
 
 def test_rows_that_a_build_lost_are_named(
-    runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: list[str], capsys: pytest.CaptureFixture[str], changed: Callable[[Change], None]
 ) -> None:
-    from tollmeter.library import derive
-
-    opened = derive.open_run
-
-    def without(folder: Path) -> object:
-        results = opened(folder)
-        if str(folder) == runs[0]:
-            return results
-        rows = tuple(one for one in results.index.rows if one.probe != "kernel.enter_syscall")
-        return with_index(results, rows=rows)
-
-    monkeypatch.setattr(derive, "open_run", without)
+    changed(without_entry)
     words = ["gate", "--base", runs[0], "--new", runs[1]]
     assert main(words) == main([*words, "--strict"]) == 7
     said = capsys.readouterr()
@@ -264,18 +265,9 @@ def test_where_no_row_is_judged_nothing_is_decided(runs: list[str], tmp_path: Pa
     assert main([*words, "--strict"]) == 4
 
 
-def test_a_name_alone_makes_no_other_system(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_alone_makes_no_other_system(runs: list[str], changed: Callable[[Change], None]) -> None:
     """Machines of a cloud have a name each."""
-    from tollmeter.library import derive
-
-    opened = derive.open_run
-
-    def renamed(folder: Path) -> object:
-        results = opened(folder)
-        machine = msgspec.structs.replace(results.index.machine, host=folder.name)
-        return with_index(results, machine=machine)
-
-    monkeypatch.setattr(derive, "open_run", renamed)
+    changed(of_machine(host="another"))
     assert not gated(runs[0], runs[1], read_limits(None, None)).unlike
 
 
