@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
+from tollmeter.experiment.limits import KIB
 from tollmeter.model import USUAL_PAGE_BYTES, Cache, Machine
 from tollmeter.model.topology import Topology, numbers
 
@@ -149,7 +150,7 @@ OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
                      or 0 < machine.memory_bytes < machine.page_bytes,
      "a cache line is no larger than a page, and a page no larger than memory"),
     (_page_is_odd, "the size of a page is a power of two, and one of the architecture's"),
-    (lambda machine: bool(machine.memory_bytes % 1024), "the size of memory is in whole KiB"),
+    (lambda machine: bool(machine.memory_bytes % KIB), "the size of memory is in whole KiB"),
     (_kinds_overlap, "a CPU has one kind of caches"),
     (_runs_more_than_there_are, "no more processes run than exist, and no load is negative"),
 )  # fmt: skip

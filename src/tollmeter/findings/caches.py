@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.experiment.limits import FAR_APART, MORE_THAN_TWICE
+from tollmeter.experiment.limits import FAR_APART, MIB, MORE_THAN_TWICE
 from tollmeter.findings import (
     FindingText,
     count_evidence,
@@ -31,7 +31,7 @@ second caches within 8 to 30; third caches within 25 on a small ring, to about 1
 MOST_MEMORY_NS = 250.0
 """Highest latency of local memory: it is 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
 one is of another socket's memory, or of memory behind a link."""
-LEAST_WALK_BYTES = 4 << 20
+LEAST_WALK_BYTES = 4 * MIB
 """Least bytes of a walk that a prefetcher shortens: more than a first and most second caches."""
 LEAST_READING = 0.4
 """Least share of the highest read rate that a level's loads reach."""

@@ -15,7 +15,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS, MORE_THAN_TWICE, MOSTLY
+from tollmeter.experiment.limits import ALIKE, CLEARLY, FAR_APART, LEAST_VISITS, MIB, MORE_THAN_TWICE, MOSTLY
 from tollmeter.experiment.run_record import MOST_LEVELS
 from tollmeter.inference.curves import (
     APART,
@@ -55,7 +55,7 @@ levels."""
 MOST_MISSED = 2
 """Largest ratio of a size's time to the latency of its level: beyond it, the fit has joined several levels."""
 
-BEYOND_UNTOLD = 8 << 20
+BEYOND_UNTOLD = 8 * MIB
 """Bytes of a walk that certainly reaches memory, if the system reports no cache: more than most guests get of one."""
 
 

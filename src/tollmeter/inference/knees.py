@@ -20,7 +20,7 @@ from math import ceil, exp, floor, gcd, inf, log2
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import CLEARLY, FAR_APART, MORE_THAN_TWICE, SAME_WITHIN
+from tollmeter.experiment.limits import CLEARLY, FAR_APART, MIB, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
 from tollmeter.inference.shapes import FULL_COLOUR, MANY_COLOURS, SHAPES, WAYS, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
@@ -30,12 +30,10 @@ from tollmeter.numbers.stats import Array
 
 FAR_OFF = 3.0
 """Distance from the fit, over its usual size, from which a point has less weight (Huber 1964)."""
-LEAST_TRUST = 2 * FAR_OFF
-"""Highest factor by which the noise of such a point is raised."""
 ROUNDS = 3
 """Fits of the coarse search, each with the weights that the one before gives."""
 WAYS_OF_COLOUR = WAYS[-1]
-LEAST_OF_LUCK = 1 << 20
+LEAST_OF_LUCK = MIB
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
 """Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
@@ -137,7 +135,7 @@ def _spikes_doubted(points: NoisyCurve) -> Array:
     padded = np.concatenate([logs[:1], logs, logs[-1:]])
     middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
     off = np.abs(logs - middles) / points.noise
-    return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
+    return np.asarray(points.noise * np.maximum(off / FAR_OFF, 1.0))
 
 
 def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_bytes: int) -> Array:
@@ -155,7 +153,7 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise
     usual = max(float(np.median(off)) / NORMAL_QUARTILE, 1.0)
-    return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
+    return np.asarray(noise * np.maximum(off / (FAR_OFF * usual), 1.0))
 
 
 def _misfit(search: Search, trusted: NoisyCurve, knees: Sequence[Place]) -> NoisyCurve:

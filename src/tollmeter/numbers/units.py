@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from tollmeter.experiment.limits import KIB
+
 
 def in_percent(share: float, decimals: int = 0, sign: str = "") -> str:
     """Returns a share in percent. sign: as in a format specification; "+" for a change. A value that is not finite is
@@ -27,9 +29,9 @@ def _steps(ratio: float, *names: str) -> Steps:
     return tuple((ratio**power, name) for power, name in enumerate(names))[::-1]
 
 
-THOUSAND, KIBI = 1000.0, 1024.0
+THOUSAND = 1000.0
 TIMES = _steps(THOUSAND, "ns", "µs", "ms", "s")
-SIZES = _steps(KIBI, "B", "KiB", "MiB", "GiB", "TiB")
+SIZES = _steps(float(KIB), "B", "KiB", "MiB", "GiB", "TiB")
 DECIMALS = _steps(THOUSAND, "", "k", "M", "G", "T")
 RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",

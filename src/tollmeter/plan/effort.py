@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.experiment.batches import BATCHES
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_SAMPLES, LEAST_VALUES, LEAST_VISITS, MIB
 from tollmeter.experiment.pairs import LAYOUT_SERVES
 from tollmeter.experiment.precision import LEAST_SHARED
 from tollmeter.model import Point, Probe, Record, Visit
@@ -40,7 +40,7 @@ _PREPARING_S_PER_BYTE = 1e-9
 """Seconds per byte to touch memory and to link a random walk through it: most of the set-up of a large buffer. Each
 line of a walk takes the latency of memory, so a probe's largest layout predicts a larger one's time: 4.3 times as much
 in a Zen 4 guest."""
-LARGE_BYTES = 24 << 20
+LARGE_BYTES = 24 * MIB
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6

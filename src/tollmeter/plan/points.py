@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from tollmeter.catalog import Catalog, Executable, unknown
+from tollmeter.experiment.limits import MIB
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Program, Record, RowOf, Select, Suite, Value
 from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
@@ -19,7 +20,7 @@ from tollmeter.plan.placement import is_by_relation, layout_of
 
 HERE = "local"
 NATIVE = "native"
-_COUNTED_BYTES = 1 << 20
+_COUNTED_BYTES = MIB
 """Size of the largest cache by which sizes are chosen where instructions are counted."""
 _COUNTED_MEMORY = 16 * _COUNTED_BYTES
 """Memory of that machine, of which a buffer gets a quarter: four times that cache."""

@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tollmeter.catalog import unknown
+from tollmeter.experiment.limits import KIB
 from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, USUAL_LINE_BYTES, Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
-_ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: ASSUMED_LAST_CACHE_BYTES}
+_ASSUMED = {1: 32 * KIB, 2: 256 * KIB, 3: ASSUMED_LAST_CACHE_BYTES}
 """Data caches of a machine that reports no size. Half of an assumed size fits into usual caches: 16 to 64 KiB in the
 first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
 """Ratio of the memory to the largest buffer: a probe may need two buffers, and the system some memory."""
 
-_UNITS = {"": 1, "b": 1} | {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)}
+_UNITS = {"": 1, "b": 1} | {f"{prefix}ib": KIB**power for power, prefix in enumerate("kmgt", 1)}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
