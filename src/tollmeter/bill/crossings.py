@@ -30,8 +30,8 @@ result is not visible."""
 
 
 class CallCount(Record, frozen=True):
-    """The count of a system call in one size class. ns: of all calls, from entry to return, without the time switched
-    out; 0 if calls are not timed. size: index in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls that
+    """The count of a system call in one size class. ns: time of all calls, from entry to return, without the time
+    switched out; 0 if calls are not timed. size: index in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls that
     repeat an earlier question of the process about a path; 0 if unknown. switched: calls in which the thread was
     switched out, and switches after such a call, before the next; 0 if calls are not timed."""
 
@@ -49,9 +49,9 @@ class CallCount(Record, frozen=True):
 
 class Crossings(Record, frozen=True):
     """The crossings of one run. reason: why it could not be counted; empty if it was. error: errno of a command that
-    did not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not
-    counted. loop_ns, loop_faults: of a loop of the runner's own, else 0. toll_ns: of getppid without counting,
-    just before; window_ns, counting_ns: of getppid, counted by the same programs, its window and its CPU time. These
+    did not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not counted.
+    loop_ns, loop_faults: time and faults of a loop of the runner itself, else 0. toll_ns: time of getppid without
+    counting, just before; window_ns, counting_ns: window and CPU time of getppid, counted by the same programs. These
     are 0 if not timed."""
 
     reason: str

@@ -39,8 +39,8 @@ Gauges = Mapping[str, float | None]
 def save_bills(
     several: Sequence[Billed], folder: Path, words: Sequence[str], session: Session, target: str = LOCAL
 ) -> None:
-    """Stores bills as a run folder. words: of the command line. session: duration and surroundings of measuring.
-    target: on which the commands ran. Raises Failure if the folder cannot be written."""
+    """Stores bills as a run folder. words: words of the command line. session: duration and surroundings of measuring.
+    target: target on which the commands ran. Raises Failure if the folder cannot be written."""
     base = base_of_commands()
     if target != LOCAL:
         machine, reading = machine_of(places.made_ready([], [target], ProbeRequest([])), [target])

@@ -32,9 +32,9 @@ def print_columns(
     names: Sequence[str], rows: Sequence[Sequence[str]], form: str, *, narrow: int = 3,
     whole: Sequence[str] | None = None, below: Sequence[tuple[str, str]] = (),
 ) -> None:  # fmt: skip
-    """Prints rows as a table, or as JSON. names: of the columns. narrow: columns that fit a terminal; the others are
-    for programs. whole: columns that are never folded, by default the first. below: names and their commands, printed
-    under the table, since a folded command cannot be copied."""
+    """Prints rows as a table, or as JSON. names: names of the columns. narrow: columns that fit a terminal; the others
+    are for programs. whole: columns that are never folded, by default the first. below: names and their commands,
+    printed under the table, since a folded command cannot be copied."""
     if form == "json":
         write_json([dict(zip(names, row, strict=True)) for row in rows])
         return

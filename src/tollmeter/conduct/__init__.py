@@ -29,7 +29,7 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     """Measures until all points have converged, the budget is spent or a stop is requested; the journal's last note
     states which.
 
-    done and seconds_before: of the earlier sessions, for a run that is resumed."""
+    done and seconds_before: duration of the earlier sessions, for a run that is resumed."""
     run = _Run(plan, stage, done, seconds_before)
     with no_collections():
         status, reason = run.to_the_end()

@@ -217,8 +217,8 @@ class Schedule:
         return self._visit(point, 0, (), 0, 0.0)
 
     def learn(self, visit: Visit, seconds: float, counted_s: float = 0.0) -> None:
-        """Records the cost of a visit. seconds: from request to answer, without its wait for an uncontended core, and
-        without counted_s, the counting of its work, which is done once for each point."""
+        """Records the cost of a visit. seconds: time from request to answer, without its wait for an uncontended core,
+        and without counted_s, the counting of its work, which is done once for each point."""
         place = visit.point, visit.cpus
         self._counted_s += [counted_s] if counted_s else []
         effort, is_first = self._plan.effort_of(visit.point), self._layouts[self._turn_of(place)].served == 1

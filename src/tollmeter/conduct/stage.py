@@ -29,10 +29,10 @@ class Judge(Protocol):
         infinite if no number suffices."""
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """Returns the visits that the two points of an interleaved comparison need. outcomes: of both."""
+        """Returns the visits that the two points of an interleaved comparison need. outcomes: visits of both."""
 
     def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
-        """Returns the pairs of CPUs of a point whose intervals are too wide. outcomes: of its matrix."""
+        """Returns the pairs of CPUs of a point whose intervals are too wide. outcomes: visits of its matrix."""
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         """Returns points that were measured in another state of the machine than the other points, and need another

@@ -74,7 +74,7 @@ def reached(rates: Iterable[float]) -> float | None:
 def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
     """Returns the core's clock before and after each sample, in two columns: the clock of the visit, or a lower one
     that the control loops beside the sample show. Each loop rate is the median of three successive loops, since an
-    interrupt slows one of them. clocks_hz: of each visit, 0 if unknown."""
+    interrupt slows one of them. clocks_hz: core clock of each visit, 0 if unknown."""
     own = taken.spread(clocks_hz)
     before, after = (np.where(read > 0, read, own) for read in map(taken.column, ("control_before_hz", "control_hz")))
     earlier, later = own.copy(), own.copy()
@@ -123,7 +123,7 @@ def follows_clock(cost_ns: float, seen: ClockEvidence) -> bool:
 
 def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
     """Returns the target's own time divided by the time on the serial line, with its 95 % interval; None without marks.
-    outcomes: of one target.
+    outcomes: visits of one target.
 
     Each visit has its own marks, so visits are independent even if they are of one point. The scatter of a few visits
     is shrunk towards the median of their stated errors."""
@@ -238,7 +238,7 @@ def highest_mode(readings: Floats) -> float | None:
 
 def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.object_]:
     """Returns the core's state during each sample: `unknown` if it was not measured, or changed within the sample.
-    clocks_hz, full_widths: of the core in each visit, 0 if unknown.
+    clocks_hz, full_widths: clock and full width of the core in each visit, 0 if unknown.
 
     A sample is uncontended if its own width readings and the adjacent readings of the neighbouring samples reach the
     full width: workloads on the sibling hyperthread start and stop within milliseconds, and may run between two
@@ -325,7 +325,7 @@ def is_of(contended: float | None, state: StateName | None) -> bool:
 
 def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | None:
     """Returns the state of which every point has enough slices, so that points can be compared; "unknown" without one,
-    None if the core's state was not measured. contended: by point and slice."""
+    None if the core's state was not measured. contended: contended share by point and slice."""
     best, fewest = likeliest(contended)
     if any(part is None for parts in contended for part in parts) or not contended:
         return None

@@ -250,7 +250,7 @@ def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimat
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
-    """Returns the common scatter of the points of one metric. series: for each point the logs of its visits, and their
+    """Returns the common scatter of the points of one metric. series: logarithms of the visits of each point, and their
     layouts."""
     enough = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
     if not enough:

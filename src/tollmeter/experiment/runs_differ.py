@@ -74,8 +74,8 @@ class Cost(NamedTuple):
 
 class EarlierRun(Record, frozen=True):
     """The remembered results of one run. run: start, and folder name, which runs elsewhere may share. machine: as
-    `machine_key` gives it. place: host and kernel; costs on two hosts or kernels may really differ. rows: by row name;
-    empty if the run's verdict forbids them. widths: of the uncontended core by target and ABI."""
+    `machine_key` gives it. place: host and kernel; costs on two hosts or kernels may really differ. rows: costs by row
+    name; empty if the run's verdict forbids them. widths: width of the uncontended core by target and ABI."""
 
     run: str
     machine: tuple[str, str, str]
@@ -117,7 +117,7 @@ def group_of(name: str, private_bytes: int) -> str:
 
 def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0) -> float:
     """Returns the standard deviation of a group, or of its probe if only the shipped values or older runs have it.
-    learned: by group or probe. contended: contended share of this run's time."""
+    learned: learned deviations by group or probe. contended: contended share of this run's time."""
     state = next((state for state in USUAL_OF_STATE if state in group), "")
     probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
     beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / MOSTLY)
@@ -128,7 +128,7 @@ def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_byte
     """Returns the between-run standard deviation of logarithms, by group.
 
     It is the median over the group's rows, shrunk towards the usual value, which counts as four runs. Rows with fewer
-    than three runs and counts are not used. usual: by probe, as shipped."""
+    than three runs and counts are not used. usual: deviations by probe, as shipped."""
     by_group: dict[str, list[_RowScatter]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
         if not seen.is_count:

@@ -83,8 +83,8 @@ def carried(
     """Returns the findings that the run supports. A short run has too few visits, and a busy run's numbers include
     other workloads. Counted or read facts are never withheld.
 
-    from_all: findings from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
-    filter or a tracer ran before system calls, which does not affect findings about memory."""
+    from_all: findings from every row; from_known: findings from rows with enough visits for an interval. intercepted:
+    whether a filter or a tracer ran before system calls, which does not affect findings about memory."""
     only = {"busy": ABOUT_INTERFERENCE, "held back": ABOUT_INTERFERENCE, "too short": ()}.get(verdict)
     facts = [finding for finding in from_all if finding.is_fact]
     inferred = [
@@ -123,8 +123,8 @@ def rule(
     rank: Rank = "information",
     proof: Proof = "measured",
 ) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
-    """Returns a decorator that registers a rule under its function's name. name, severity, remedy, rank, proof: of its
-    findings. A finding of severity `note` neither prevents nor distorts measuring."""
+    """Returns a decorator that registers a rule under its function's name. name, severity, remedy, rank, proof: fields
+    of its findings. A finding of severity `note` neither prevents nor distorts measuring."""
 
     def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)

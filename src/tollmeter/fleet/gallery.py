@@ -42,7 +42,7 @@ def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
 
 
 def single_page(machines: Sequence[PublishedRun], names: Sequence[str]) -> str:
-    """Returns the machines side by side in one page that needs no other file. names: of their runs."""
+    """Returns the machines side by side in one page that needs no other file. names: names of their runs."""
     named = zip(map(_whole, machines), names, strict=True)
     return _page([machine | {"name": f"{machine['name']}, {name}"} for machine, name in named], loads=False)
 

@@ -53,7 +53,7 @@ exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
 
 
 class Submission(msgspec.Struct):
-    """A submission. name: of its jobs. submitted: Unix time in seconds. nodes: or hosts. jobs: first job number by
+    """A submission. name: name of its jobs. submitted: Unix time in seconds. nodes: or hosts. jobs: first job number by
     node. refused: reasons."""
 
     name: str

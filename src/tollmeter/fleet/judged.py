@@ -144,8 +144,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class NamedNode:
-    """Nodes with a common defect. effects: of the first node, largest first. costs: of the largest effect on each
-    node."""
+    """Nodes with a common defect. effects: effects on the first node, largest first. costs: cost of the largest effect
+    on each node."""
 
     nodes: tuple[str, ...]
     effects: tuple[Effect, ...]
@@ -154,9 +154,9 @@ class NamedNode:
 
 @dataclass(frozen=True)
 class JudgedModel:
-    """The judged nodes of a hardware model. spread: of each row over the nodes. costs: distance of each row on each
-    node from the peers' mean, as a logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row
-    in words."""
+    """The judged nodes of a hardware model. spread: scatter of each row over the nodes. costs: distance of each row on
+    each node from the peers' mean, as a logarithm of cost. broken: nodes with a row beyond an absolute limit, and the
+    row in words."""
 
     model: HardwareModel
     spread: Spread

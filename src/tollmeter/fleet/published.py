@@ -84,8 +84,8 @@ class Loaded(Record, frozen=True):
 
 
 class PublishedRun(Record, frozen=True):
-    """A redacted run. removed, kept: in words, first in the file. id: hash of the content. latency: sizes in bytes,
-    each with the time of a load in ns."""
+    """A redacted run. removed, kept: what was removed and kept, in words, first in the file. id: hash of the content.
+    latency: sizes in bytes, each with the time of a load in ns."""
 
     format: int
     removed: tuple[str, ...]

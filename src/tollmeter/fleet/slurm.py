@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job of Slurm. node: on which it runs, or for which it waits."""
+    """A job of Slurm. node: node on which it runs, or for which it waits."""
 
     number: int
     state: str
@@ -69,7 +69,7 @@ def submitted(script: str, words: Sequence[str] = ()) -> str:
 
 
 def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> str:
-    """Returns the output of a Slurm command. exit_code: of the Failure if the command fails."""
+    """Returns the output of a Slurm command. exit_code: exit code of the Failure if the command fails."""
     if shutil.which(words[0]) is None:
         raise Failure(f"there is no Slurm here: {words[0]} is not installed", 5)
     try:

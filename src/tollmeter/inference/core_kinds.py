@@ -22,7 +22,7 @@ def core_kinds(
     index: Index, probes: Mapping[str, Probe], outcomes: Sequence[Outcome], clocks_hz: Mapping[str, float]
 ) -> tuple[KindAnswer, ...]:
     """Returns the answers by kind of core; the first is the kind of the timed worker's CPU, to which the index's own
-    levels and tolls belong. Empty if no point was planned on another kind. clocks_hz: by target."""
+    levels and tolls belong. Empty if no point was planned on another kind. clocks_hz: core clock by target."""
     cpus = Counter(outcome.cpus[0] for outcome in outcomes if outcome.point.target == HERE and outcome.cpus)
     worker = cpus.most_common(1)[0][0] if cpus else -1
     measured = kind_of(index.machine.topology, worker)

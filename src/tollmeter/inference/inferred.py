@@ -36,7 +36,7 @@ def inferred(
 def _properties(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level], machine: Machine
 ) -> Iterator[Inference]:
-    """Yields the properties of the machine. rows: of the machine's own ABI and clock."""
+    """Yields the properties of the machine. rows: rows of the machine's own ABI and clock."""
     meanings = {meaning(row, probes) for row in rows}
     line = InferredNumber()
     if "line-pair-of-distance" in meanings:

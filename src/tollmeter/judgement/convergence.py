@@ -124,15 +124,14 @@ def refine(
     grid: Sequence[int],
     intervals: Mapping[int, tuple[float, float]] = MappingProxyType({}),
 ) -> list[int]:
-    """Returns values of the grid to add to a sweep, in order: at most twelve in gaps, none if the curve is straight
-    in log-log, and the next value beyond the sweep, until the cost has changed by less than 10 % over three
-    doublings.
+    """Returns values of the grid to add to a sweep, in order: at most twelve in gaps, none if the curve is straight in
+    log-log, and the next value beyond the sweep, until the cost has changed by less than 10 % over three doublings.
 
     A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
     10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
     of a straight continuation. The strongest bend comes first. A gap is divided by four and not by two, since a run has
     few rounds. If the interval of each end holds the other end, the change may be scatter, as in a cache that other
-    guests use, and is not refined. values: (parameter, median). intervals: of values that have one."""
+    guests use, and is not refined. values: (parameter, median). intervals: intervals of the values that have one."""
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
     logs = [(log(value), log(median)) for value, median in points]
     bends = {}

@@ -76,8 +76,8 @@ def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tu
 
 
 def cost_of(changes: Sequence[Change]) -> Estimate | None:
-    """Returns the geometric mean of cost ratios: of times and rates if there are any, else of all rows; of rows in
-    equal core states, if there are any."""
+    """Returns the geometric mean of the cost ratios of times and rates if there are any, else of all rows; and only of
+    rows in equal core states, if there are any."""
     judged = [change for change in changes if change.new.better != "neither"]
     judged = [change for change in judged if is_time(change.new.unit)] or judged
     chosen = [change for change in judged if _is_like(change)] or judged

@@ -58,7 +58,7 @@ class UnlikeCpus(NamedTuple):
 
 
 def costs_of_loops(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], EachCpu]:
-    """Returns the costs of the loops by CPU. outcomes: of one probe, ABI and target."""
+    """Returns the costs of the loops by CPU. outcomes: visits of one probe, ABI and target."""
     of_points: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         values = outcome.point.values()

@@ -95,10 +95,10 @@ def is_contended(run: RunInfo) -> bool:
 def unanswered(
     run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0, shown: tuple[int, int] = (0, 0)
 ) -> str:
-    """Returns why the run's question has no answer, as part of a sentence; empty if it has one. run: with its verdict.
-    A boundary that this machine does not have is an answer, and so is a comparison of programs by counts. compared:
-    pairs that have a ratio. shown: number of first-screen numbers with an interval, and their total; they are
-    measured first."""
+    """Returns why the run's question has no answer, as part of a sentence; empty if it has one. run: a run whose
+    verdict is set. A boundary that this machine does not have is an answer, and so is a comparison of programs by
+    counts. compared: pairs that have a ratio. shown: number of first-screen numbers with an interval, and their total;
+    they are measured first."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):

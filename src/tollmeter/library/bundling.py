@@ -48,7 +48,7 @@ _EVERY = "*"
 
 
 class BundleRequest(NamedTuple):
-    """The requested content of a bundle, as it was typed. preset: of xz."""
+    """The requested content of a bundle, as it was typed. preset: compression preset of xz."""
 
     words: tuple[str, ...]
     abis: str | None = None
@@ -58,8 +58,8 @@ class BundleRequest(NamedTuple):
 
 
 class Bundled(NamedTuple):
-    """A bundle. content: of the file. is_script: true for a script, false for an archive. probes: number of probes of
-    each ABI."""
+    """A bundle. content: bytes of the file. is_script: true for a script, false for an archive. probes: number of
+    probes of each ABI."""
 
     content: bytes
     is_script: bool
@@ -177,8 +177,8 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
 
 
 def _script(template: str, sections: Mapping[str, bytes], machines: Mapping[str, str]) -> bytes:
-    """Returns the script with the table of its sections. sections: packed files of an ABI, or of all. machines: of each
-    section, as `uname -m` names them."""
+    """Returns the script with the table of its sections. sections: packed files of an ABI, or of all. machines:
+    machines of each section, as `uname -m` names them."""
     lines, offset = [], 0
     for name, packed in sections.items():
         lines.append(f"{name} {offset} {len(packed)} {hashlib.sha256(packed).hexdigest()} {machines[name]}")

@@ -155,8 +155,8 @@ def _lines(code: Sequence[Instruction]) -> Iterator[str]:
 
 
 def explained_rows(results: Results, rows: Sequence[Row]) -> Iterator[ExplainedRow]:
-    """Yields the explanation of each row. results: of the whole run, since its knowledge of clocks and scatter comes
-    from all visits. rows: of this run."""
+    """Yields the explanation of each row. results: results of the whole run, since its knowledge of clocks and scatter
+    comes from all visits. rows: rows of this run."""
     request, index = read_request(Path(results.index.run.folder)), results.index
     known = machine_known(results.outcomes, learned(request, index.machine), index.run.precision)
     wanted = {row_key(row): row for row in rows}

@@ -53,10 +53,10 @@ class Options(NamedTuple):
 
 
 class TimeOptions(NamedTuple):
-    """The options of timed commands, as typed; None for an option that was not typed. prepare, conclude: for all
+    """The options of timed commands, as typed; None for an option that was not typed. prepare, conclude: hooks for all
     commands, or one for each. allowed: exit statuses other than 0 that are accepted; None: all. output: null, pipe,
-    inherit, or a file; empty: kept in memory and compared. timeout_s: of one run; 0 for none. metrics: to count
-    beside the time. words: the command line."""
+    inherit, or a file; empty: kept in memory and compared. timeout_s: limit of one run, s; 0 for none. metrics: metrics
+    to count beside the time. words: the command line."""
 
     words: tuple[str, ...] = ()
     warmup: int = 0

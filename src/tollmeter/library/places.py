@@ -94,8 +94,9 @@ def made_ready(
     *,
     may_start: bool = True,
 ) -> Catalog:
-    """Returns the requested probes, built and described: for the named ABIs, else for the ABIs of the selections; on
-    the named targets, if any. may_start: if false, a probe that is not built is a gap.
+    """Builds the requested probes that are not up to date, and returns them with their descriptions: for the named
+    ABIs, else for the ABIs of the selections; on the named targets, if any. may_start: if false, a probe that is not
+    built is a gap.
 
     Raises Failure for an unknown target or ABI, or if none of the ABIs can be made ready."""
     for target in targets:

@@ -70,8 +70,8 @@ LONGEST_FOLDER = 1000
 
 class Prepared(NamedTuple):
     """A run that is ready for its next visit. built_s: seconds to build the named probes, once. slowness: wall seconds
-    for one second of CPU time. done: visits of earlier runs or sessions that count. folder, session: of a run that is
-    resumed, and how its last session ended."""
+    for one second of CPU time. done: visits of earlier runs or sessions that count. folder, session: folder of a run
+    that is resumed, and how its last session ended."""
 
     request: Request
     catalog: Catalog

@@ -52,7 +52,7 @@ Over = Callable[[], str | None]
 
 class Slice(Record, frozen=True):
     """A slice of a profile: the last of its `profile` records, which applies to the whole slice, with the samples of
-    all. hits, kernel_hits: number of samples at each address. operations: of all iterations."""
+    all. hits, kernel_hits: number of samples at each address. operations: number of operations of all iterations."""
 
     source: str
     hits: tuple[tuple[int, int], ...] = ()
@@ -142,8 +142,8 @@ class _Point:
 
 
 class InterleavedProfiles:
-    """Profiles taken in interleaved slices. sampling: seconds for each point. widths: of the uncontended core, from
-    earlier runs."""
+    """Profiles taken in interleaved slices. sampling: seconds for each point. widths: widths of the uncontended core,
+    from earlier runs."""
 
     def __init__(
         self, wanted: Sequence[ProfilePoint], sampling: ProfileRequest, widths: Mapping[Place, float] = {}
@@ -292,7 +292,8 @@ def profile_suite(
     over: Over = lambda: None,
 ) -> None:
     """Takes the profiles of a suite and stores them in the run's folder; after Ctrl-C stores the completed profiles.
-    seconds: for each profile. report: called with the progress. widths: of the uncontended core, from earlier runs."""
+    seconds: time of each profile. report: called with the progress. widths: widths of the uncontended core, from
+    earlier runs."""
     turns = InterleavedProfiles(wanted, ProfileRequest(round(1000 * seconds)), widths)
     try:
         turns.take(report, over)

@@ -58,8 +58,8 @@ while time.monotonic() < end and os.path.exists("/proc/{parent}"):
 
 
 class CaughtPlant(NamedTuple):
-    """The result of one planted fault. name, planted: of the fault. outcome: `caught` for its own reason, `caught
-    otherwise`, `passed` or `not measured`. by: the sentence."""
+    """The result of one planted fault. name, planted: name and description of the fault. outcome: `caught` for its own
+    reason, `caught otherwise`, `passed` or `not measured`. by: the sentence."""
 
     name: str
     planted: str
@@ -85,7 +85,7 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
 
 
 def detection(lie: Lie, results: Results) -> CaughtPlant:
-    """Returns the result of a fault. results: of a run that measured it."""
+    """Returns the result of a fault. results: results of a run that measured it."""
     by = lie.seen(results)
     if by is None:
         return CaughtPlant(lie.name, lie.planted, PASSED, "nothing")

@@ -89,7 +89,7 @@ def _path(name: str) -> str:
 def commands_of(
     texts: Sequence[str], names: Sequence[str], parameters: Sequence[tuple[tuple[str, str], ...]], shell: str | None
 ) -> list[Command]:
-    """Returns each text once for each set of the parameters that it names. names: of the texts, which may contain
+    """Returns each text once for each set of the parameters that it names. names: names of the texts, which may contain
     parameters too, or of the resulting commands. Raises Failure (2)."""
     filled = [
         (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")

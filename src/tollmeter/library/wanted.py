@@ -52,7 +52,7 @@ def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequen
 
 
 def _is_known(name: str, sources: Libraries) -> bool:
-    """Returns whether a probe exists. name: of a probe, or a glob."""
+    """Returns whether a probe exists. name: name of a probe, or a glob."""
     return any(fnmatchcase(probe, name) for probe in sources)
 
 

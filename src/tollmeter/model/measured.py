@@ -87,11 +87,11 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     """The system's counts of two batches of n and 2n iterations: system calls and instructions, of the body and of the
     control. None: not counted. most_calls, most_steps: limit of the counter, which both batches together exceeded.
     long_calls, long_instructions: iterations of a longer batch, and its count. entered: iterations, and the bytes of
-    the pages that n and 2n of them enter. ladder: iterations of batches, the longest first, and the shortest time
-    in ns of one in each trial. buffer_bytes, chase_bytes: sizes that the probe requested; chase_in_order: share of
-    steps to a neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages: pages that the first
-    256 steps visit; line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge pages.
-    left_open, left_running: descriptors and child processes that the batches left."""
+    the pages that n and 2n of them enter. ladder: iterations of batches, the longest first, and the shortest time in ns
+    of one in each trial. buffer_bytes, chase_bytes: sizes that the probe requested; chase_in_order: share of steps to a
+    neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages: pages that the first 256 steps visit;
+    line_bytes, page_bytes: sizes of the machine's cache lines and pages; hugetlb_bytes: size of buffers in explicit
+    huge pages. left_open, left_running: descriptors and child processes that the batches left."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None

@@ -65,8 +65,8 @@ def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
 
 
 def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """Returns a remark if neither a count nor a time verifies the row's work; else None. outcomes: of hardware, since
-    an emulator's clock cannot verify work."""
+    """Returns a remark if neither a count nor a time verifies the row's work; else None. outcomes: visits on hardware,
+    since an emulator's clock cannot verify work."""
     counts = next((outcome.counted for outcome in outcomes if outcome.counted), None)
     if counts is None:
         return f"{_UNVERIFIED}no visit counted it"

@@ -37,7 +37,7 @@ that is attributed to the pair."""
 
 
 class PairNumber(NamedTuple):
-    """The number of a pair of CPUs. estimate: in ns; least: its lowest visit, ns; visits: number of visits with a
+    """The number of a pair of CPUs. estimate: cost in ns; least: its lowest visit, ns; visits: number of visits with a
     usable sample."""
 
     estimate: Estimate
@@ -52,8 +52,8 @@ class PairNumber(NamedTuple):
 def pair_numbers(
     outcomes: Sequence[Outcome], probe: Probe, metric: Metric, known: Known = Known()
 ) -> Mapping[Cpus, PairNumber]:
-    """Returns the numbers by pair of CPUs, the lower CPU first, without pairs that have no usable sample. outcomes: of
-    one matrix, whose points differ only in the relation of their CPUs."""
+    """Returns the numbers by pair of CPUs, the lower CPU first, without pairs that have no usable sample. outcomes:
+    visits of one matrix, whose points differ only in the relation of their CPUs."""
     good = sorted((outcome for outcome in outcomes if outcome.status == "ok"), key=lambda outcome: outcome.visit)
     readings = known.readings(good, probe)
     series = series_of(readings, metric, Overheads(Paid(0.0), None), {})
@@ -90,8 +90,8 @@ def _without_states(logs: Array, owner: NDArray[np.int64]) -> Array:
 
 
 def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: Known) -> list[Cpus]:
-    """Returns the pairs of a point that another visit may narrow, in the order of their first visits. outcomes: of its
-    matrix."""
+    """Returns the pairs of a point that another visit may narrow, in the order of their first visits. outcomes: visits
+    of its matrix."""
     numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
     asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)
     numbered = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)

@@ -112,8 +112,8 @@ class Known(NamedTuple):
         ]
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
-        """Returns the readings of any visits: reading them together takes less time than one by one. probes: of each
-        visit."""
+        """Returns the readings of any visits: reading them together takes less time than one by one. probes: probe of
+        each visit."""
         new = readings(outcomes, probes, [self.width_for_states(outcome) for outcome in outcomes])
         if self.made is not None:
             self.made.readings.update((id(read.outcome), read) for read in new)

@@ -56,8 +56,8 @@ LEAST_CYCLES = {
 
 
 def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
-    """Returns the rows in order; a row that breaks a rule has no number. core_clocks_hz: by target. cpus: highest
-    number of CPUs of a visit."""
+    """Returns the rows in order; a row that breaks a rule has no number. core_clocks_hz: core clock by target. cpus:
+    highest number of CPUs of a visit."""
     broken: Broken = {}
     for row in rows:
         if row.status == "ok" and (why := _broken(row, probes, core_clocks_hz.get(row.target, 0.0), cpus)):
@@ -75,8 +75,8 @@ def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clo
 
 
 def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
-    """Returns the rule that a row breaks by itself; None if it breaks none. clock_hz: of its core, 0 if unknown. A
-    difference of two times may be negative, and a probe's own count may be; a time may not."""
+    """Returns the rule that a row breaks by itself; None if it breaks none. clock_hz: clock of its core, 0 if unknown.
+    A difference of two times may be negative, and a probe's own count may be; a time may not."""
     metric = metric_of(row, probes)
     source = metric.source if metric else None
     is_real, is_one_core = row.clock in REAL_CLOCKS, source in ("body", "difference", "control")
@@ -188,7 +188,8 @@ def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
 
 
 def in_one_place(group: Sequence[Row]) -> list[Row]:
-    """Returns the rows of chains whose waits do not contradict each other. group: of one size, fewest chains first."""
+    """Returns the rows of chains whose waits do not contradict each other. group: rows of one size, fewest chains
+    first."""
     odd = _odd(_waits(group)[1]) if group else []
     return [row for place, row in enumerate(group) if place not in odd]
 

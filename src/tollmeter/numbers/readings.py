@@ -125,7 +125,7 @@ class Overheads(NamedTuple):
 
 
 def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float]) -> list[Reading]:
-    """Returns the readings of visits, without the samples that their witness excludes. probes: of each visit;
+    """Returns the readings of visits, without the samples that their witness excludes. probes: probe of each visit;
     full_widths: width of the uncontended core, 0 if unknown."""
     if not outcomes:
         return []

@@ -89,7 +89,7 @@ def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> Me
 def _estimated(
     mode: tuple[StateName | None, Part], state: StateName | None, visited: PointReadings, metric: Metric, known: Known
 ) -> ModeEstimate:
-    """Returns the estimate of a mode. mode: name of the mode or state, and its values. state: of the core."""
+    """Returns the estimate of a mode. mode: name of the mode or state, and its values. state: state of the core."""
     name, part = mode
     probe, first = visited.probe, visited.readings[0].outcome
     # Runs under an emulator do not differ as those of a machine do.
@@ -158,7 +158,7 @@ def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason:
 
 
 def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
-    """The row, marked as converged if it is. layouts: of each visit in its state."""
+    """The row, marked as converged if it is. layouts: layout of each visit in its state."""
     if row.median is None or row.low is None or row.high is None:
         return row
     converged = has_converged(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)

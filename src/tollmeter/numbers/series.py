@@ -49,7 +49,8 @@ class Part(NamedTuple):
         return self._replace(values=self.raw, costs=_costs(self.raw, self.counts, self.weights, self.by))
 
     def where(self, mask: Mask, by: Location) -> Part:
-        """Returns the values that a mask selects, without visits that become empty. share: of this part's values."""
+        """Returns the values that a mask selects, without visits that become empty. share: share of this part's
+        values."""
         ends = np.cumsum(self.counts)
         some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])) if len(ends) else self.counts
         kept = some > 0

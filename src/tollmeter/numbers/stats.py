@@ -101,7 +101,7 @@ def _visits_with_both(values: Array, counts: NDArray[np.int64], pair: tuple[floa
 
 
 def bimodal_split(visits: Sequence[Array]) -> float | None:
-    """Returns the logarithm between two modes, None for one mode. visits: for each visit the logarithms of its batches.
+    """Returns the logarithm between two modes, None for one mode. visits: logarithms of the batches of each visit.
 
     A point with two modes has two costs and none in between: a cache that keeps the data in some laps only, a line
     whose home is near or far, a branch in the kernel's entry path that the core predicts or mispredicts. The test uses

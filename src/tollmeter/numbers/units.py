@@ -25,7 +25,8 @@ Steps = tuple[tuple[float, str], ...]
 
 
 def _steps(ratio: float, *names: str) -> Steps:
-    """Returns the multiples of a unit, the largest first. ratio: of one to the next; names: from the unit upwards."""
+    """Returns the multiples of a unit, the largest first. ratio: ratio of each step to the one before; names: from the
+    unit upwards."""
     return tuple((ratio**power, name) for power, name in enumerate(names))[::-1]
 
 

@@ -69,12 +69,12 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """The plan of a run. cpus: CPUs to measure on, the preferred first. host_cpu: of the host process, None without a
-    choice. folder: folder in which probes may create files. peer: serves the network probes. asked: number of
-    requested points if only typical ones are planned, else 0; asked_s: measuring time in which most of them
-    converge. topology: None if unreported. also: CPUs that may stand in for the one that single workers are measured
-    on. against: each pair's reference; is_of_pairs: whether every measured point is compared, as with --against, and
-    not only those of a study's ratios."""
+    """The plan of a run. cpus: CPUs to measure on, the preferred first. host_cpu: CPU of the host process, None without
+    a choice. folder: folder in which probes may create files. peer: serves the network probes. asked: number of
+    requested points if only typical ones are planned, else 0; asked_s: measuring time in which most of them converge.
+    topology: None if unreported. also: CPUs that may stand in for the one that single workers are measured on. against:
+    each pair's reference; is_of_pairs: whether every measured point is compared, as with --against, and not only those
+    of a study's ratios."""
 
     suite: Suite
     entries: tuple[Entry, ...]

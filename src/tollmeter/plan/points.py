@@ -56,8 +56,9 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """The inputs for resolving selections. abis: the user's, which replace the selection's own. relations: of further
-    pairs of CPUs, each of which gives a point. kinds: the machine as seen by each other kind of core, by target."""
+    """The inputs for resolving selections. abis: the user's, which replace the selection's own. relations: relations of
+    further pairs of CPUs, each of which gives a point. kinds: the machine as seen by each other kind of core, by
+    target."""
 
     catalog: Catalog
     machine: Machine

@@ -45,7 +45,7 @@ class Stamp(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """The arrived marks. ns: by a mark's number; a missing mark was lost."""
+    """The arrived marks. ns: time of arrival by a mark's number; a missing mark was lost."""
 
     ns: Mapping[int, int]
     lost: int

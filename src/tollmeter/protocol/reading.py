@@ -357,7 +357,7 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
 
 
 def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
-    """Returns the outcome. records: of a stream, in order; None for an unknown kind."""
+    """Returns the outcome. records: records of a stream, in order; None for an unknown kind."""
     regular = _regular(records)
     by_form: dict[type, list[Any]] = defaultdict(list)
     for record in [*records[: regular.start], *records[regular.stop :]]:

@@ -44,8 +44,8 @@ class ExplainedVisit(NamedTuple):
 
 class ExplainedRow(NamedTuple):
     """The explanation of a row. aside: samples discarded by reason; failed: visits without a number by reason. seen:
-    evidence beside all samples, by its kind. values, discarded: of single batches, in the metric's unit. way: how a
-    sample becomes a value. stands_for: the statistic of a visit."""
+    evidence beside all samples, by its kind. values, discarded: values of single batches, used and discarded, in the
+    metric's unit. way: how a sample becomes a value. stands_for: the statistic of a visit."""
 
     row: Row
     metric: Metric

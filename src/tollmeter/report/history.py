@@ -34,7 +34,7 @@ def blocks(
     series: Sequence[RowSeries], labels: Mapping[Key, str], runs: int, width: int, *, usual: Sequence[Key] | None = None
 ) -> Iterator[Block]:
     """Yields the series that changed, one line each, then the unchanged series of `usual`; without `usual` all series,
-    each with a table if they are few. width: of a line of block characters."""
+    each with a table if they are few. width: width of a line of block characters."""
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
         by_machine.setdefault(host_key(row_series.machine), []).append(row_series)

@@ -103,7 +103,7 @@ def read_result(path: Path) -> SummaryLine:
 
 
 def _means(number_of: Callable[[Number, ResultLine], float | None]) -> tuple[tuple[float | None, ...], ...]:
-    """Returns the numbers of a machine by section and column. number_of: of a source."""
+    """Returns the numbers of a machine by section and column. number_of: returns the number of a source."""
     return tuple(tuple(column.value(number_of) for column in section.columns) for section in SECTIONS)
 
 

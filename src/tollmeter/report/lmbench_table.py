@@ -50,7 +50,7 @@ class SummaryColumn(NamedTuple):
     always: bool = False
 
     def value(self, number_of: Callable[[Number, ResultLine], float | None]) -> float | None:
-        """Returns the mean of the numbers that exist. number_of: of a source."""
+        """Returns the mean of the numbers that exist. number_of: returns the number of a source."""
         values = [value for source in self.sources if (value := number_of(*source))]
         return mean(values) if values else None
 
@@ -63,7 +63,7 @@ class SummarySection(NamedTuple):
 
 
 class SummaryLine(NamedTuple):
-    """One machine of the summary. numbers: by section and column."""
+    """One machine of the summary. numbers: numbers by section and column."""
 
     host: str
     system: str
@@ -88,7 +88,7 @@ class RowMedian:
     less: RowMedian | None = None
 
     def __call__(self, index: Index, state: StateName | None = None) -> float | None:
-        """Returns the number. state: of the rows; by default their headline."""
+        """Returns the number. state: state of the rows; by default their headline."""
         if self.less is None:
             return self._median(index, state)
         for each in (state,) if state else _STATES:

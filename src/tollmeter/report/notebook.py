@@ -20,7 +20,7 @@ _ORDER: tuple[Verdict, ...] = ("slower", "faster", "differs", "cannot tell", "sa
 
 
 def run_table(index: Index, link: str | None, command: str) -> str:
-    """Returns HTML. link: to the page, None without one; command: the command that writes one."""
+    """Returns HTML. link: link to the page, None without one; command: the command that writes one."""
     run = index.run
     head = f"{run.suite}, {run.started}, {run.converged} of {run.points} points converged, verdict: {run.verdict}"
     shown = _within_bytes(_line("td", _cells(row)) for row in _chosen(index.rows))

@@ -77,7 +77,7 @@ LEAST_TIMES = 2
 
 def ratio_in_words(ratio: float, low: float, high: float, of: str = "", decimals: int = 1) -> str:
     """Returns a ratio with its interval: `+1.2 % (+0.9 to +1.5 %)`, or `2.33 times as long (2.27 to 2.40)`. of: as
-    long, as many; decimals: of a percentage."""
+    long, as many; decimals: decimals of a percentage."""
     if ratio >= LEAST_TIMES:
         return f"{plain(ratio)} times{f' {of}' if of else ''} ({plain(low)} to {plain(high)})"
     change, least, most = (in_percent(end - 1, decimals, "+") for end in (ratio, low, high))

@@ -51,8 +51,9 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """One family of probes or one group of the suite, with its question. charts: of several of its probes. lead: the
-    chart of a group that is always open: the first of several probes, else of one. extent: in words."""
+    """One family of probes or one group of the suite, with its question. charts: charts of several of its probes. lead:
+    the chart of a group that is always open: the first of several probes, else of one. extent: what it contains, in
+    words."""
 
     anchor: str
     name: str

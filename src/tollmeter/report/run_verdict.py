@@ -45,7 +45,8 @@ WHY_WITHHELD = {
 
 
 class Step(NamedTuple):
-    """A next step. command: as it is typed; empty if no command helps. when: its condition, or its effect."""
+    """A next step. command: the command as it is typed; empty if no command helps. when: its condition, or its
+    effect."""
 
     command: str
     when: str = ""

@@ -75,7 +75,8 @@ def _is_above(answer: Answered, shared: Container[str]) -> bool:
 
 
 def _claims_table(judged: Sequence[Answered], shared: Container[str], numbers: Mapping[str, str]) -> Table:
-    """Returns the published values with the measured ones, and whether each claim holds. numbers: of the remarks."""
+    """Returns the published values with the measured ones, and whether each claim holds. numbers: numbers of the
+    remarks."""
     rows = [
         Line((
             answer.claim.what, answer.claim.figure, _here(answer.found), verdict_in_words(answer.claim),

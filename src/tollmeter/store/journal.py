@@ -74,8 +74,8 @@ class Stream(NamedTuple):
 
 class Session(Record, frozen=True):
     """The end of measuring, or its progress, as a note in the journal says it. seconds: wall time of all sessions.
-    surroundings: of the last session that has them. lost: streams that were damaged before the journal was imported.
-    visits: that precede the note; None if it does not count them."""
+    surroundings: surroundings of the last session that has them. lost: streams that were damaged before the journal was
+    imported. visits: that precede the note; None if it does not count them."""
 
     status: str
     seconds: float

@@ -28,7 +28,7 @@ _OWN: dict[str, Any] = {"visit": 0, "round": 0, "seed": 0, "at_ns": 0, "waited_n
 
 
 class _Kept(msgspec.Struct, array_like=True, gc=False):
-    """A stored visit. kind, clock: indices in their lists; block: of its samples' columns, -1 without samples."""
+    """A stored visit. kind, clock: indices in their lists; block: block of its samples' columns, -1 without samples."""
 
     kind: int
     visit: int
@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct, array_like=True, gc=False):
 
 class _Block(msgspec.Struct, array_like=True):
     """A stored block of samples. columns: their bytes; kinds: number type of each, and whether it is constant; lanes:
-    of companions."""
+    lanes of companions."""
 
     samples: int
     kinds: tuple[tuple[str, bool], ...]

@@ -101,7 +101,7 @@ def _converted(cells: Sequence[Any], written: Callable[[Any], Any]) -> list[Any]
 
 
 class ParquetTable(NamedTuple):
-    """A table to write. lines: of a short table; arrays: of a long table, instead of lines."""
+    """A table to write. lines: lines of a short table; arrays: columns of a long table, instead of lines."""
 
     columns: tuple[str, ...]
     lines: Iterable[dict[str, Any]]

@@ -38,13 +38,13 @@ _SELDOM = ("least_cycles", "settings", "private_bytes", "all_points", "narrowed"
 class Request(Record, frozen=True, forbid_unknown_fields=True):
     """The request of a run. suite: stored completely, so that a later edit of its file does not change this run.
     started: ISO 8601, UTC. abis, targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings:
-    parameters beside the suite, of older versions. runs_sd, widths: from earlier runs of this machine, the
-    between-run deviation by group of rows, and the uncontended width by target and ABI. private_bytes: bytes that
-    certainly fit into private caches, or 0. against: words of an interleaved comparison; pairs: its points. folder:
-    in which probes create files. peer: the other end of a network. all_points: visit all requested points in any
-    budget. narrowed: points left out for the budget; planned_s: the sufficient budget, or 0. reused: visits of
-    another run that are used, in a sentence. least_cycles: lowest core cycles of system calls in earlier runs on
-    this kind of CPU, by row name."""
+    parameters beside the suite, of older versions. runs_sd, widths: from earlier runs of this machine, the between-run
+    deviation by group of rows, and the uncontended width by target and ABI. private_bytes: bytes that certainly fit
+    into private caches, or 0. against: words of an interleaved comparison; pairs: its points. folder: folder in which
+    probes create files. peer: the other end of a network. all_points: visit all requested points in any budget.
+    narrowed: points left out for the budget; planned_s: the sufficient budget, or 0. reused: visits of another run that
+    are used, in a sentence. least_cycles: lowest core cycles of system calls in earlier runs on this kind of CPU, by
+    row name."""
 
     id: str
     suite: Suite

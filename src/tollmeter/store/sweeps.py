@@ -46,8 +46,8 @@ class AskedValue(Record, frozen=True):
 
 
 class SweepState(Record, frozen=True):
-    """The state of a sweep. order: of the values, the first one between the others. words: its command line. folder: of
-    its runs. asked: over reboots, the value of the next boot."""
+    """The state of a sweep. order: order of the values, the first one between the others. words: its command line.
+    folder: folder of its runs. asked: over reboots, the value of the next boot."""
 
     variable: str
     set: str

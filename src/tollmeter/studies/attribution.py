@@ -58,8 +58,8 @@ class AttributedPart(Record, frozen=True):
 
 class Attribution(Record, frozen=True):
     """The attributed difference of one program under two ABIs. memory: the second ABI's resident peak over the first's.
-    levels: caches that serve a larger share of it under the second ABI. target: on which it was timed. second_ns: None
-    if not timed by its own clock; parts then follow from counts. thin: a time has too few visits."""
+    levels: caches that serve a larger share of it under the second ABI. target: target on which it was timed.
+    second_ns: None if not timed by its own clock; parts then follow from counts. thin: a time has too few visits."""
 
     probe: str
     parameters: dict[str, Value]
@@ -380,7 +380,8 @@ class PriceCurve(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The memory prices of this run. load: of a dependent load at random; line: of a line read sequentially."""
+    """The memory prices of this run. load: price of a dependent load at random; line: price of a line read
+    sequentially."""
 
     fault_ns: float | None
     load: PriceCurve

@@ -37,7 +37,7 @@ _SUSPENDED_S = 1.0
 
 class Ended(NamedTuple):
     """The end of a process. status: as subprocess gives it, negative for a signal. limit: the limit that ended the
-    process, or None. written: by an emulator's plugin; empty without one."""
+    process, or None. written: bytes that an emulator's plugin wrote; empty without one."""
 
     output: bytes
     status: int

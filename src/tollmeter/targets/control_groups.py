@@ -12,7 +12,7 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def _groups(controller: str) -> list[Path]:
-    """Returns the control groups of this process and their parents: of the unified hierarchy, or of the controller's
+    """Returns the control groups of this process and their parents, in the unified hierarchy or in the controller's
     own."""
     groups: list[Path] = []
     with contextlib.suppress(OSError):

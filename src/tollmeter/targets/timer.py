@@ -33,8 +33,8 @@ class Words(NamedTuple):
 
 class Ran(NamedTuple):
     """One execution of a command, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was.
-    status: as wait(2) reports it. output_hash: 0 if the output was not read. held_pipe: inode of the output's
-    pipe if another process kept it open after the command ended, else 0. counts: of the requested events; a negative
+    status: as wait(2) reports it. output_hash: 0 if the output was not read. held_pipe: inode of the output's pipe if
+    another process kept it open after the command ended, else 0. counts: counts of the requested events; a negative
     value is the error of an event that could not be counted. stderr: end of its standard error, if it failed.
     energy_uj: energy of all packages of the machine during the run, µJ; negative if it cannot be read."""
 
@@ -126,8 +126,8 @@ class Timer:
         return self
 
     def run(self, number: int, source: Input = "n", sink: Output = "n", *, events: Sequence[str] = ()) -> Ran:
-        """Runs a command once, by its index. events: to count, by perf's names. Raises Failure (5) if it cannot be
-        started."""
+        """Runs a command once, by its index. events: events to count, by perf's names. Raises Failure (5) if it cannot
+        be started."""
         assert self._process.stdin and self._process.stdout
         before_uj = energy.read_counters(self._packages)
         with contextlib.suppress(BrokenPipeError):

@@ -82,7 +82,7 @@ def _paragraphs(comment: str) -> tuple[str, ...]:
 
 
 def _functions(texts: Sequence[str], probes: Path) -> Iterator[SourceFunction]:
-    """Yields the functions. texts: of the probe's files. A function that all probes share is in a header of the
+    """Yields the functions. texts: texts of the probe's files. A function that all probes share is in a header of the
     runtime."""
     fields = dict(_FIELD.findall(next((text for text in texts if _TABLE in text), "").partition(_TABLE)[2]))
     for role in ROLES:

@@ -139,8 +139,8 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
 
 
 def _bandwidth_lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yields the lines of bandwidth. rows: of one operation. The fastest line has the name of its kernel if that is one
-    kernel; the other line omits the sizes at which its kernel is the fastest of several."""
+    """Yields the lines of bandwidth. rows: rows of one operation. The fastest line has the name of its kernel if that
+    is one kernel; the other line omits the sizes at which its kernel is the fastest of several."""
     by_size: dict[object, list[Row]] = {}
     for row in rows:
         by_size.setdefault(row.parameters.get("size"), []).append(row)
