@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from support import runtime_objects
+from tollmeter import notices
 from tollmeter.library import places
 from tollmeter.model import Abi
 from tollmeter.targets import Lack
@@ -51,6 +52,14 @@ def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of one test's runs, which are kept in it for as long as the test lasts."""
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     return tmp_path / "runs"
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sentences for the user, in the order in which they come."""
+    sentences: list[str] = []
+    monkeypatch.setattr(notices, "_listeners", [sentences.append])
+    return sentences
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import pytest
 
 from support import runtime_objects
 from support.fake_catalog import catalog
-from tollmeter import extras, notices
+from tollmeter import extras
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
@@ -71,14 +71,10 @@ def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, 
     assert "mine" in known and "typo" not in known
 
 
-def test_an_abi_that_fails_keeps_no_other_from_being_made(
-    tree: Path, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abi_that_fails_keeps_no_other_from_being_made(tree: Path, own: Path, said: list[str]) -> None:
     (own / "typo.toml").write_text("colour = 1\n")
     (own / "absent.toml").write_text(MINE.format(compiler="no-such-compiler"))
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
-    said: list[str] = []
-    monkeypatch.setattr(notices, "_listeners", [said.append])
     runtime_objects.lend(tree, "mine")
     failures = ready.make_ready(tree, dict.fromkeys(["typo", "absent", "mine"], LOOP))
     assert set(failures) == {"typo", "absent"}

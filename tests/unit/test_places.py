@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tollmeter import notices
 from tollmeter import root as tollmeter_root
 from tollmeter.library import places
 from tollmeter.model import Failure, Suite
@@ -43,10 +42,8 @@ def test_runs_of_a_checkout_are_in_it(tree: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_runs_from_another_users_checkout_go_to_the_callers_folder(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Path, tmp_path: Path, said: list[str]
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(notices, "_listeners", [said.append])
     folder = places.new_folder("default")
     assert folder.parent == tmp_path / "data/tollmeter/runs"
     (line,) = said
@@ -101,7 +98,7 @@ def test_the_last_run_is_the_last_that_has_a_wanted_probe(shared: Path, monkeypa
     ("need", "found"), [("any", "commands"), ("suite", "stopped"), ("ended", "whole")], ids=lambda text: text
 )
 def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, need: places.Need, found: str
+    shared: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], need: places.Need, found: str
 ) -> None:
     """After a run of commands and a run that Ctrl-C ended, a comparison of the last two runs found no row."""
     visit, end = '{"k":"visit","v":2}\n', '{"k":"end"}\n'
@@ -120,8 +117,6 @@ def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
             suite=SimpleNamespace(name=folder.name), is_of_commands=folder.name == "commands"
         ),
     )  # fmt: skip
-    said: list[str] = []
-    monkeypatch.setattr(notices, "_listeners", [said.append])
     assert places.find_run("LAST", need).name == found
     (line,) = said
     assert line.startswith("LAST is ") and found in line and ("commands" in line)
@@ -136,11 +131,9 @@ def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
     [(True, 0, "mounted read-only"), (False, 1, "belongs to another user"), (False, 0, "is not writable")],
 )
 def test_why_a_checkout_cannot_keep_runs_is_what_is_true(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool, owner: int, why: str
+    shared: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], *, read_only: bool, owner: int, why: str
 ) -> None:
     """A read-only mount of one's own checkout was said to belong to somebody else."""
-    said: list[str] = []
-    monkeypatch.setattr(notices, "_listeners", [said.append])
     mount = SimpleNamespace(f_flag=os.ST_RDONLY if read_only else 0)
     monkeypatch.setattr(os, "statvfs", lambda _: mount)
     monkeypatch.setattr(os, "geteuid", lambda: shared.stat().st_uid + owner)
