@@ -92,7 +92,8 @@ static void take_all(struct toll_run *r) {
   if (write(stream->channel.end[OWNER].out, "", 1) != 1) stream->torn++;
 }
 
-/* Every message has arrived, and the last one is compared whole and then forgotten. */
+/* Checks that every message arrived, and compares the last one byte by byte. Then clears the buffer, so that the next
+ * check cannot pass on old data. */
 static enum toll_status check(struct toll_run *r) {
   struct stream *stream = r->state;
   if (stream->cut || stream->torn || stream->arrived != stream->sent)

@@ -100,8 +100,8 @@ static unsigned companions(const struct toll_run *r) {
   return (unsigned)toll_number(r, "instances") - 1;
 }
 
-/* An iteration goes through about a MiB: long beside what the runtime does between two turns of a companion, and short
- * beside a batch. */
+/* An iteration goes through about a MiB: long compared with the runtime's work between two turns of a companion, and
+ * short compared with a batch. */
 static void cut(struct scaling *s, size_t bytes) {
   const size_t piece = (size_t)1 << 20;
   s->pieces = bytes < piece ? 1 : bytes / piece;

@@ -103,7 +103,8 @@ static void look_at(struct memory_left *left, int resource, uint64_t used, const
   if (leaves_less(left, limit.rlim_cur, used)) strcpy(left->by, by);
 }
 
-/* The mapped memory of this process, and the private writable part of it (getrlimit(2), proc_pid_statm(5)). */
+/* Lowers `left` to what RLIMIT_AS leaves beside the mapped memory, and RLIMIT_DATA beside its private writable part
+ * (getrlimit(2), proc_pid_statm(5)). */
 static void look_at_limits(struct memory_left *left) {
   unsigned long long mapped, data;
   char text[128];

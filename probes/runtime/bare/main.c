@@ -138,7 +138,8 @@ static _Noreturn void refuse(int error) {
 }
 
 static _Noreturn void run(void) {
-  static registers core; /* not on the stack, whose end is where its copy goes */
+  /* Static, since bare_enter() copies it to the end of the stack, where it would overwrite itself. */
+  static registers core;
   struct bare_file file;
   memory_clear();
   signals_clear();

@@ -60,7 +60,7 @@ uint32_t faults_emulated(void) {
   return 0;
 }
 
-/* No call has a number that is out of Linux's table. */
+/* Returns NULL: these architectures have no system call outside Linux's common table. */
 call *call_of_arch(uintptr_t number) {
   (void)number;
   return NULL;
