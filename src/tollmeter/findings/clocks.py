@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tollmeter.experiment.core import own_ratio
-from tollmeter.experiment.limits import CLEARLY, HARDLY, LEAST_SAMPLES, LEAST_VISITS, MOSTLY, NEGLIGIBLE
+from tollmeter.experiment.limits import CLEARLY, LEAST_SAMPLES, LEAST_VISITS, MOSTLY, NEGLIGIBLE
 from tollmeter.experiment.taken import MANY_VISITS
 from tollmeter.findings import FindingText, count_evidence, is_separate, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.findings.cores import GOVERNOR
@@ -28,7 +28,7 @@ BOOST = (
     Setting(path="/sys/devices/system/cpu/cpufreq/boost", values=("1",)),
     Setting(path="/sys/devices/system/cpu/intel_pstate/no_turbo", values=("0",)),
 )
-LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = NEGLIGIBLE, HARDLY
+LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = NEGLIGIBLE, 0.02
 """Smallest deviation of a clock's rate that is reported, with many visits and with few. A crystal is off by at most
 0.01 %, and the ratio of one visit was off by up to 0.6 % on busy machines. A run of 5 s may have one visit or two."""
 LEAST_RATES = 2 * LEAST_SAMPLES
@@ -70,7 +70,7 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
 def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
 
-    The interval of the ratio differs from 1 by more than 0.5 %, or by more than 1 % for fewer than three visits. It
+    The interval of the ratio differs from 1 by more than 0.5 %, or by more than 2 % for fewer than three visits. It
     includes the steps of both clocks and the delays of marks."""
     targets: dict[str, list[Outcome]] = {}
     for outcome in results.outcomes:

@@ -12,7 +12,6 @@ from math import inf, isfinite
 
 import msgspec
 
-from tollmeter.experiment.alike import LEAST_TURN_CYCLES
 from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.run_record import FASTEST_CORE_HZ, LEAST_CALL_CYCLES, MARGIN, MOST_PER_CYCLE
 from tollmeter.model import REAL_CLOCKS, Probe, Row
@@ -43,7 +42,7 @@ SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
     "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
-    "control-loop": (LEAST_TURN_CYCLES, "no core makes more than four turns a cycle"),
+    "control-loop": (0.5, "no core takes more than two branches a cycle"),
     **{
         means: (LEAST_CALL_CYCLES, f"{what} within {LEAST_CALL_CYCLES} cycles")
         for means, what in {
