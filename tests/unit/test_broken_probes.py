@@ -22,7 +22,9 @@ WHOLE = """#include "toll.h"
 static void nothing(struct toll_run *r) { TOLL_USE(r); }
 static enum toll_status check(struct toll_run *r) { return r ? TOLL_OK : TOLL_FAILED; }
 static const struct toll_metric metrics[] = {{.name = "time", .unit = "ns", .summary = "nothing"}, {0}};
+static const struct toll_parameter parameters[] = {{0}};
 const struct toll_probe toll_probe = {
+    .parameters = parameters,
     .question = "What does nothing cost?",
     .metrics = metrics,
     .body = nothing,
@@ -32,14 +34,57 @@ const struct toll_probe toll_probe = {
 """
 
 
+def choices(*names: str) -> str:
+    listed = "".join(f'"{name}", ' for name in names)
+    return f".kind = TOLL_CHOICE, .choices = (const char *const[]){{{listed}NULL}}"
+
+
+def with_parameters(*several: str) -> str:
+    each = "".join(f'{{.summary = "one", {fields}}}, ' for fields in several)
+    return f"parameters[] = {{{each}{{0}}}}"
+
+
+NO_PARAMETERS = "parameters[] = {{0}}"
 CRASH = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }\n"
 BROKEN = {
     "no_compile": ("static void nothing", "static viod nothing", "viod"),
     "no_link": ("TOLL_USE(r);", "extern void nowhere(void); nowhere(); TOLL_USE(r);", "nowhere"),
     "no_header": ('#include "toll.h"', '#include "toll.h"\n#include <no/such.h>', "no/such.h"),
     "no_check": (".check = check,", ".finish = nothing, .prepare = check,", "no check"),
-    "no_unit": ('.unit = "ns"', '.unit = "fortnight"', "metrics[0].unit holds 'fortnight'"),
+    "no_unit": ('.unit = "ns"', '.unit = "fortnight"', "time has the unit 'fortnight'; units are ns cycle"),
     "no_meaning": ('.unit = "ns"', '.unit = "ns", .means = "nothing-known"', "nothing-known"),
+    "no_typical": (
+        NO_PARAMETERS, with_parameters(f'.name = "whence", {choices("set", "end")}, .typical = "start"'),
+        "the typical value 'start' of whence is none of set, end",
+    ),
+    "no_listed_size": (
+        NO_PARAMETERS,
+        with_parameters('.name = "bytes", .values = (const uint64_t[]){1, 8, TOLL_END}, .typical = "4"'),
+        "the typical value '4' of bytes is none of 1, 8",
+    ),
+    "one_parameter_twice": (
+        NO_PARAMETERS, with_parameters('.name = "a", .to = 1', '.name = "a", .to = 1'),
+        "two parameters are named a",
+    ),
+    "one_choice_twice": (
+        NO_PARAMETERS, with_parameters(f'.name = "a", {choices("x", "x")}'), "two choices of a are named x"
+    ),
+    "no_control": (
+        "{0}", '{.name = "extra", .unit = "ns", .summary = "more", .source = TOLL_DIFFERENCE}, {0}',
+        "extra is a difference, and the probe has no control",
+    ),
+    "one_metric_twice": (
+        "{0}", '{.name = "time", .unit = "op/s", .summary = "rate", .better = TOLL_MORE}, {0}',
+        "two metrics are named time",
+    ),
+    "no_parameter_of_a_toll": (
+        '.unit = "ns"', '.unit = "ns", .toll = "a seek of {bytes}"',
+        "the toll 'a seek of {bytes}' of time names {bytes}, which is no parameter",
+    ),
+    "no_parameter_of_a_meaning": (
+        '.unit = "ns"', '.unit = "ns", .means = "latency-of-size"',
+        "time has the meaning 'latency-of-size', which needs the parameter size",
+    ),
     "no_words": ("static void nothing", f"{CRASH}static void nothing", "status -"),
 }  # fmt: skip
 """A probe by each way of being none: what is written in place of what, and what its reason names."""
@@ -62,7 +107,8 @@ def test_broken_probes_are_left_out_with_their_reasons_and_stop_no_other(
         write(tree, name, WHOLE.replace(old, new, 1))
     made = build_abi(tree, own_abi, own_compiler)
     assert sorted(made.broken) == sorted(f"other.{name}" for name in BROKEN)
-    assert all(named in made.broken[f"other.{name}"] for name, (_, _, named) in BROKEN.items()), made.broken
+    reasons = {name: made.broken[f"other.{name}"] for name in BROKEN}
+    assert {name: reasons[name] for name, (_, _, named) in BROKEN.items() if named not in reasons[name]} == {}
     assert not list((tree / "build" / own_abi.name).glob("other.*"))
     loaded = catalog.load_catalog(tree / "build", platform.machine())
     assert list(loaded.probes()) == ["kernel.loop"]
@@ -99,6 +145,7 @@ def test_a_runtime_that_does_not_compile_is_no_single_probe_s(tree: Path, own_ab
 def test_the_table_of_meanings_is_read() -> None:
     known = accepting.meanings(target_stands.ROOT)
     assert {"core-clock", "copy-bandwidth-of-size", "entry"} <= known
+    assert not {"control", "sleeps", "TOLL_PAGES_SMALL", "TOLL_PAGES-small"} & known
     assert not accepting.meanings(target_stands.ROOT / "no such tree")
 
 

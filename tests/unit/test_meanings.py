@@ -9,7 +9,8 @@ import pytest
 from support.builders import metric, probe, row
 from tollmeter.inference.answers import number
 from tollmeter.model import Metric
-from tollmeter.numbers.meanings import NEEDS, meaning, with_meaning
+from tollmeter.model.described import NEEDS
+from tollmeter.numbers.meanings import meaning, with_meaning
 
 
 @pytest.mark.parametrize("means", NEEDS)

@@ -31,6 +31,13 @@ from tollmeter.model import (
     Value,
     layout_seed,
 )
+from tollmeter.model.description_rules import (
+    repeated_names,
+    untimed_metrics,
+    wrong_directions,
+    wrong_ranges,
+    wrong_values,
+)
 from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
@@ -232,7 +239,7 @@ def _made_for(build: Build) -> object:
 
 def _meant(recorded: Recorded) -> Places:
     """Returns visits whose metrics and companions differ from the probe's description."""
-    broken = {name: next((why for is_broken, why in OF_PROBES if is_broken(probe)), "")
+    broken = {name: next((why for faults, why in OF_PROBES if any(faults(probe))), "")
               for name, probe in recorded.probes.items()}  # fmt: skip
 
     def why(visit: Outcome) -> str:
@@ -244,55 +251,15 @@ def _meant(recorded: Recorded) -> Places:
     return recorded.table.broken(why)
 
 
-def _is_worse_when_better(probe: Probe) -> bool:
-    return any(
-        metric.source != "gauge"
-        and metric.better == ("more" if metric.unit == "ns" else "less" if _is_rate(metric.unit) else "")
-        for metric in probe.metrics
-    )
-
-
-def _has_no_such_source(probe: Probe) -> bool:
-    needs = {"control": probe.control, "difference": probe.control, "companions": probe.roles or probe.spreads}
-    return not probe.metrics or any(not needs.get(metric.source, True) for metric in probe.metrics)
-
-
-def _is_no_choice(probe: Probe) -> bool:
-    return any(
-        (parameter.kind == "choice") != bool(parameter.choices)
-        or (parameter.choices and parameter.typical not in (None, *parameter.choices))
-        for parameter in probe.parameters
-    )
-
-
-def _is_no_range(probe: Probe) -> bool:
-    return any(
-        (parameter.choices and parameter.refine)
-        or (parameter.stop_scale == "absolute" and parameter.stop < parameter.start and not parameter.values)
-        for parameter in probe.parameters
-    )
-
-
-def _names_twice(probe: Probe) -> bool:
-    names: Sequence[Sequence[object]] = [
-        [metric.name for metric in probe.metrics], [parameter.name for parameter in probe.parameters],
-        [(metric.source, metric.unit) for metric in probe.metrics if metric.source != "gauge"],
-        *(parameter.choices for parameter in probe.parameters),
-    ]  # fmt: skip
-    return any(len({*several}) < len(several) for several in names)
-
-
-def _is_rate(unit: str) -> bool:
-    return unit.endswith("/s")
-
-
-OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
-    (_is_worse_when_better, WORK_IS_MEANT),
-    (_names_twice, "metrics, parameters and choices of a probe have names of their own, and metrics a source and unit"),
-    (_has_no_such_source, "each metric of a probe is of code that the probe times"),
-    (_is_no_choice, "a parameter has choices if it is a choice, and its typical value is one of them"),
-    (_is_no_range, "a range is of numbers, and begins before it ends"),
+OF_PROBES: Sequence[tuple[Callable[[Probe], Iterator[str]], str]] = (
+    (wrong_directions, WORK_IS_MEANT),
+    (repeated_names,
+     "metrics, parameters and choices of a probe have names of their own, and metrics a source and unit"),
+    (untimed_metrics, "each metric of a probe is of code that the probe times"),
+    (wrong_values, "a parameter has choices if it is a choice, and its typical value is one of them"),
+    (wrong_ranges, "a range is of numbers, and begins before it ends"),
 )  # fmt: skip
+"""Rules of a description that held for every version. A probe that breaks one is left out of the build."""
 
 
 def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:

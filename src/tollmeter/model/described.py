@@ -23,6 +23,21 @@ BEST_KNOWN: Mapping[str, tuple[Mapping[str, Value], ...]] = {
 """Meanings that most readers look for, with the parameters of each line on the first screen. They are the same in every
 run, so that two runs can be compared, and a short run measures these first."""
 
+BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
+NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("latency-of-size", "gain-of-huge-pages", *BANDWIDTHS), ("size",)),
+    **dict.fromkeys(("write-policy", "write-policy-baseline"), ("size",)), "latency-of-node": ("node",),
+    "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
+    "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
+    "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
+    "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
+    "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
+    **dict.fromkeys(("throughput-of-workers", "operation-of-workers"), ("workers",)),
+    "release-of-threads": ("size", "threads"), "code-of-size": ("size",),
+    "translation-of-code": ("pages",), "cost-of-fillers": ("fillers",),
+}  # fmt: skip
+"""Parameters that a row must have as numbers, by its meaning."""
+
 
 def is_best_known(means: str | None, parameters: Mapping[str, Value]) -> bool:
     """Returns whether the first screen has the line of a meaning at these parameters."""

@@ -11,7 +11,7 @@ from tollmeter.experiment.alike import FIRST_STEPS
 from tollmeter.experiment.batches import BATCHES
 from tollmeter.experiment.limits import ALIKE, HARDLY, INEXPLICABLE, LEAST_VALUES, MOSTLY
 from tollmeter.model import Counted, Outcome, Probe, Work
-from tollmeter.numbers.meanings import BANDWIDTHS
+from tollmeter.model.described import BANDWIDTHS
 from tollmeter.numbers.plausible import WIDEST_LOAD_BYTES
 from tollmeter.numbers.units import short
 

@@ -10,23 +10,9 @@ from typing import Any
 import msgspec
 
 from tollmeter.model import Metric, Outcome, Probe, Results, Row, Toll, Value
+from tollmeter.model.described import NEEDS
 
 HERE = "local"
-BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
-NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("latency-of-size", "gain-of-huge-pages", *BANDWIDTHS), ("size",)),
-    **dict.fromkeys(("write-policy", "write-policy-baseline"), ("size",)), "latency-of-node": ("node",),
-    "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
-    "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
-    "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
-    "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
-    "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
-    **dict.fromkeys(("throughput-of-workers", "operation-of-workers"), ("workers",)),
-    "release-of-threads": ("size", "threads"), "code-of-size": ("size",),
-    "translation-of-code": ("pages",), "cost-of-fillers": ("fillers",),
-}  # fmt: skip
-"""Parameters that a row must have as numbers, by its meaning."""
-
 BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
 """Meanings of pages and faults that the system accounts to a process."""
 

@@ -15,7 +15,8 @@ import msgspec
 from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.experiment.run_record import FASTEST_CORE_HZ, LEAST_CALL_CYCLES, MARGIN, MOST_PER_CYCLE
 from tollmeter.model import REAL_CLOCKS, Probe, Row
-from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
+from tollmeter.model.described import BANDWIDTHS
+from tollmeter.numbers.meanings import meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
 
 Probes = Mapping[str, Probe]

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 from tollmeter import commands
 from tollmeter.files import write_whole
 from tollmeter.model import UNITS, Abi, Failure, Value
-from tollmeter.protocol import Damaged, clean, description
+from tollmeter.model.description_rules import DESCRIPTION_RULES
+from tollmeter.protocol import Damaged, clean, description, find_lines
 from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import native_command
 from tollmeter.toolchain.elf_machines import elf_machine
@@ -24,7 +27,7 @@ if TYPE_CHECKING:  # most starts read no machine code, and do without these libr
     from tollmeter.toolchain.disassemble import Instruction
 
 DESCRIBE_SECONDS = 20
-MEANINGS_PAGE = "docs/add-a-probe.md"
+MEANINGS_PAGE, MEANINGS_HEADING = "docs/add-a-probe.md", "\n## What a metric means\n"
 
 
 def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
@@ -45,33 +48,48 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
 
 
 def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
-    """Raises Failure (1) if a description is of another probe, or has an unknown unit or meaning."""
+    """Raises Failure (1) if a description is of another probe, has an unknown unit or meaning, or breaks a rule of
+    descriptions."""
     try:
         probe, build = description(stream)
     except Damaged as error:
-        raise Failure(f"{abi.name}/{path.name} does not describe itself: {error}", 1) from error
+        reason = _unknown_unit(stream) or f"it does not describe itself: {error}"
+        raise Failure(f"{abi.name}/{path.name}: {reason}", 1) from error
     if (probe.probe, build.abi) != (path.name, abi.name):
         raise Failure(f"{abi.name}/{path.name} calls itself {probe.probe} for {build.abi}", 1)
     known = meanings(root)
     for metric in probe.metrics:
-        if metric.unit not in UNITS:
-            raise Failure(f"{probe.probe}: {metric.name} has the unit {metric.unit!r}; there are {' '.join(UNITS)}", 1)
         if metric.means is not None and known and metric.means not in known:
             raise Failure(
                 f"{probe.probe}: {metric.name} has the meaning {metric.means!r}, which {MEANINGS_PAGE} does not "
                 "name: add it there with the analysis that reads it, or leave it out",
                 1,
             )
+    faults = [fault for rule in DESCRIPTION_RULES for fault in rule(probe)]
+    if faults:
+        raise Failure(f"{probe.probe}: {'; '.join(faults)}", 1)
+
+
+def _unknown_unit(stream: bytes) -> str:
+    """Returns the metric of a description whose unit no record can have; empty if that is not why it is damaged."""
+    with contextlib.suppress(Damaged, ValueError, TypeError, KeyError):
+        for line in find_lines(stream):
+            for metric in json.loads(line.text)["metrics"] if line.kind == "probe" else ():
+                name, unit = clean(metric["name"]), clean(metric["unit"])
+                if unit not in UNITS:
+                    return f"{name} has the unit {unit!r}; units are {' '.join(UNITS)}"
+    return ""
 
 
 def meanings(root: Path) -> frozenset[str]:
-    """Returns the meanings that a metric may have, from the first column of the document's table. A cell `a` `b-…`
-    `c-…` means a, and a's ending after b- and after c-. Empty without the document, as in a wheel, which contains only
-    our probes."""
+    """Returns the meanings that a metric may have, from the first column of the document's table of meanings. A
+    cell `a` `b-…` `c-…` means a, and a's ending after b- and after c-. Empty without the document, as in a wheel, which
+    contains only our probes."""
     page = root / MEANINGS_PAGE
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    _, _, section = text.partition(MEANINGS_HEADING)
     names: set[str] = set()
-    for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", text, re.MULTILINE):
+    for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", section.partition("\n## ")[0], re.MULTILINE):
         words = re.findall(r"`([^`]+)`", row)
         ending = words[0].partition("-")[2]
         names |= {word.replace("…", ending) for word in words}

@@ -31,7 +31,7 @@ from tollmeter.toolchain import libraries
 MANIFEST = "manifest.json"
 MADE_FROM = "made_from"
 _SOURCES = "obj/sources.json"
-_JUDGES = ("build", "accepting", "proven")
+_JUDGES = ("toolchain/build", "toolchain/accepting", "toolchain/proven", "model/description_rules")
 """Modules whose code decides how an executable is built and accepted."""
 _RUNTIME = "probes/runtime/"
 _OWN_SUFFIXES = (".c", ".cc", ".S", ".mk")
@@ -130,7 +130,7 @@ def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
     for path in by_path:
         own.setdefault(_owner(path), []).append(path)
     shared = {path: by_path[path] for path in own.pop("", ())}
-    judges = [_digest([_content(Path(__file__).with_name(f"{name}.py"))]) for name in _JUDGES]
+    judges = [_digest([_content(Path(__file__).parents[1] / f"{name}.py")]) for name in _JUDGES]
     all_read = [platform.machine(), msgspec.json.encode(abi).decode(), *judges]
     headers = [f"{path} {digest}" for path, digest in shared.items() if not _is_of_runtime(path)]
     runtime = _digest([f"{path} {digest}" for path, digest in shared.items() if _is_of_runtime(path)])
