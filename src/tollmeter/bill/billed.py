@@ -154,7 +154,7 @@ def billed_process(process: int, seconds: float) -> Billed:
     try:  # before it is counted, since it may end then
         name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
-        raise Failure(f"there is no process {process}") from error
+        raise Failure(f"there is no process {process}: `ps -e` lists the running ones") from error
     runner = here()
     crossed = of_process(runner, process, seconds)
     if crossed.reason:

@@ -48,9 +48,9 @@ def new_probe(tree: Path, name: str) -> Path:
     if match is None or match[1] == "runtime":
         raise Failure(f"{clean(name)!r} is not a probe name: expected FAMILY.NAME, as in kernel.getrandom")
     if name in probe_names(tree / "probes"):
-        raise Failure(f"probe {name} already exists")
+        raise Failure(f"probe {name} already exists: choose another name")
     if not IS_CHECKOUT:
-        raise Failure("a new probe needs a checkout (git clone), and this Tollmeter was installed", 5)
+        raise Failure("this Tollmeter was installed without its sources: a new probe needs a checkout (git clone)", 5)
     path = tree / "probes" / match[1] / f"{match[2]}.c"
     try:
         path.parent.mkdir(exist_ok=True)

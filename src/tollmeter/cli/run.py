@@ -216,7 +216,8 @@ def _limit_failures(results: Results, session: Session, limits: Limits | None) -
         return
     yield from (Failure(why, BROKEN) for why in limits.broken(results))
     for glob in limits.unmatched(results):
-        yield Failure(f"no row with an interval matches {glob!r}, which the limits name", INCOMPLETE)
+        why = f"no row with an interval matches {glob!r}, which the limits name"
+        yield Failure(f"{why}: correct the name, or give a longer --budget", INCOMPLETE)
 
 
 def _why(results: Results, code: int) -> str:

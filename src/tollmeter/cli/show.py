@@ -122,7 +122,7 @@ def _check_rows(rows: Sequence[str], *, explain: bool, raw: bool, others: object
     """Checks options against the selected rows. others: whether an option is given that prints no rows."""
     if rows and others:
         named = "--machine, --attribute, --peers and --format lmbench"
-        raise Failure(f"{rows[0]} selects rows, and {named} print none of them")
+        raise Failure(f"{named} print no single rows: leave out {rows[0]}")
     if explain and not rows:
         raise Failure(f"--explain needs a row: `{typed('show', places.LAST, '--explain', 'PROBE')}`")
     if explain and raw:
@@ -168,7 +168,7 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
 
     table = peers_table(results, peers_of(results, names))
     if table is None:
-        raise Failure("no other machine of these has a level or toll of this run with an interval", 4)
+        raise Failure("no other machine has a level or toll of this run with an interval: name runs of one suite", 4)
     print_view([table])
 
 
@@ -284,7 +284,7 @@ def history(
     many_series = read_history(youngest_runs(folders or [], last), row or [])
     series = row_series(many_series.readings)
     if not series:
-        raise Failure("none of these rows has an interval in any run", NO_NUMBER)
+        raise Failure("none of these rows has an interval in any run: measure with a longer --budget", NO_NUMBER)
     if form == "table":
         from tollmeter.report.history import blocks
         from tollmeter.report.text_layout import INDENT, width_of

@@ -305,13 +305,14 @@ def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[
 
 def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[JudgedModel]:
     if not models[0].rows:
-        raise Failure("no row has an interval of enough visits on any machine", NOTHING)
+        raise Failure("no machine has a row with an interval: measure with a longer --budget", NOTHING)
     answers = []
     for model in models:
         broken = tuple(_broken(model, bounds))
         answers.append(replace(judged_model(model), broken=broken))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
-        raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
+        alike = "no two machines of one CPU, kernel and caches have a row in common"
+        raise Failure(f"{alike}: run one suite on several of them", NOTHING)
     return answers
 
 

@@ -176,7 +176,7 @@ def hosts_of(file: Path) -> tuple[str, ...]:
     for host in hosts:
         check_host(host)
     if not hosts:
-        raise Failure(f"{file} names no host")
+        raise Failure(f"{file} names no host: write one host in each line")
     if len(set(map(plain_name, hosts))) < len(hosts):
         raise Failure(f"{file}: two hosts would have one folder: {', '.join(sorted(map(plain_name, hosts)))}")
     return hosts

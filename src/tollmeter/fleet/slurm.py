@@ -75,7 +75,7 @@ def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> s
     try:
         done = commands.run("typed", words, input=given, capture_output=True, timeout=_LIMIT_S)
     except commands.TimeoutExpired as error:
-        raise Failure(f"{words[0]} does not answer within {_LIMIT_S:g} s", 5) from error
+        raise Failure(f"{words[0]} does not answer within {_LIMIT_S:g} s: try `scontrol ping`", 5) from error
     if done.returncode == 0:
         return str(clean(done.stdout.decode(errors="replace"), "\n"))
     lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]

@@ -105,7 +105,7 @@ def planned_s(asked: BundleRequest) -> float:
 def _portable(suite: Suite) -> Suite:
     """Returns the suite without points that need the host's programs. Raises Failure (2) if no other points remain."""
     if suite.workload:
-        raise Failure(f"{suite.name} measures commands of this machine, which no bundle can hold")
+        raise Failure(f"{suite.name} measures commands of this machine, which no bundle can hold: choose another suite")
     return msgspec.structs.replace(suite, profile=(), modelled=None, worth="")
 
 

@@ -43,7 +43,7 @@ def check_own(machine: Machine) -> None:
     """Raises Failure (2) if a run is of another machine: its script would hold the values of this one."""
     here = os.uname()
     if machine.host != here.nodename:
-        raise Failure(f"the run is of {machine.host}, and a script is written on the machine that it changes")
+        raise Failure(f"the script changes {machine.host}, where the run was measured: write it on that machine")
 
 
 def changes(findings: Sequence[Finding]) -> dict[FileChange, Finding]:

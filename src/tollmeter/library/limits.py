@@ -45,7 +45,7 @@ class Bound:
             return None
         scale = _scale_of(self.unit, unit)
         if scale is None:
-            raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {unit}")
+            raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}: state it in {unit}")
         return self.value * scale
 
     def broken_by(self, row: Row, *, is_worst: bool = False) -> str:

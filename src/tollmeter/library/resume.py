@@ -62,8 +62,8 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepa
     _check_untrusted(folder, request, options)
     machine = contents.head.machine
     if machine is None:
-        raise Failure(f"{folder} does not say which machine it was measured on", exit_code=5)
-    elsewhere = Failure(f"{folder} was measured on another machine or kernel, and cannot be continued here", 5)
+        raise Failure(f"{folder} does not say which machine it was measured on: start a new run", exit_code=5)
+    elsewhere = Failure(f"{folder} was measured on another machine or kernel: continue it there, or start a new run", 5)
     # Before anything is started.
     if {*request.targets} <= {LOCAL} and _is_visibly_another(machine):
         raise elsewhere

@@ -62,7 +62,7 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     glob = None if not selected else selected[0].name if len(selected) == 1 else EVERY
     excerpts = _excerpts(folders, glob)
     if not excerpts:
-        raise Failure("none of the runs can be read", 5)
+        raise Failure("none of the runs can be read: the reason of each is above", 5)
     readings = tuple(
         SeriesPoint(source, row)
         for source, excerpt in excerpts

@@ -116,7 +116,7 @@ def check_knob(knob: Knob, values: Sequence[str]) -> None:
     if len(values) < 2:
         raise Failure(f"{knob.variable} has one value, and a sweep compares several: -L {knob.variable} 1,2,4")
     if len(set(values)) < len(values):
-        raise Failure(f"a value of {knob.variable} is given twice")
+        raise Failure(f"a value of {knob.variable} is given twice: name each value once")
     if not all(value.strip() for value in values):
         raise Failure(f"a value of {knob.variable} is empty: is a variable not set?")
     if knob.filled(knob.set, "\0") == knob.set:

@@ -146,7 +146,7 @@ def parameter_sets(
         **{name: text.split(",") for name, text in lists},
     }
     if len(values) < len(scans) + len(lists):
-        raise Failure("a parameter is given twice")
+        raise Failure("a parameter is given twice: give each parameter one -L or -P")
     if step and not scans:
         raise Failure("--parameter-step-size needs --parameter-scan")
     sets = itertools.product(*([(name, value) for value in several] for name, several in values.items()))

@@ -301,4 +301,4 @@ def _in_archive(archive: tarfile.TarFile, path: Path) -> IO[bytes]:
             raise Failure(f"{path}: more than {_MOST_FILES} files are before {NAME}", 5)
         if member.isreg() and PurePosixPath(member.name).name == NAME and (file := archive.extractfile(member)):
             return file
-    raise Failure(f"{path} is an archive without {NAME}", 5)
+    raise Failure(f"{path} is an archive without {NAME}: pack the whole folder of a run", 5)

@@ -139,7 +139,7 @@ class Connection:
                 env=self.environment,
             )  # fmt: skip
         except commands.TimeoutExpired as error:
-            raise Failure(f"{self.host} does not answer within {limit_s:g} s", 5) from error
+            raise Failure(f"{self.host} does not answer within {limit_s:g} s: try `ssh {self.host} true`", 5) from error
         if done.returncode == LOST:
             raise self.lost(done.stderr)
         return done
