@@ -178,11 +178,14 @@ def test_every_meaning_that_a_probe_gives_is_in_the_table() -> None:
 def test_every_finding_and_every_chart_has_a_test() -> None:
     """By its name in a test's code, or at the beginning of a line of an approved text."""
     tests = "".join(map(text, (*under("tests/", ".py"), *under("tests/snapshots/charts", ".txt"))))
-    for folder, pattern in (("findings", r'@rule\(\s*"([^"]+)"'), ("report/charts", r'Subject\(\s*"([^"]+)"')):
+    for folder, pattern, place in (
+        ("findings", r'@rule\(\s*"([^"]+)"', "ON_AND_OFF in tests/unit/test_findings.py"),
+        ("report/charts", r'Subject\(\s*"([^"]+)"', "tests/unit/test_report_charts.py"),
+    ):
         names = [name for path in under(f"src/tollmeter/{folder}/", ".py") for name in re.findall(pattern, text(path))]
         assert len(names) > 20
         hold(
-            f"{name} of {folder} has no test"
+            f"{name} has no test: add it to {place}"
             for name in names
             if not re.search(
                 rf'[".]{(last := re.escape(name.rpartition(".")[2]))}"|^\+?{last} \(general\): ', tests, re.MULTILINE

@@ -250,7 +250,9 @@ def test_enough_is_planted_by_hand() -> None:
 def test_values_that_a_reader_would_call_right_hold_and_wrong_ones_do_not(
     suite: str, what: str, value: float, good: bool
 ) -> None:
-    (claim,) = [claim for (name, text), claim in ALL.items() if name == suite and text.startswith(what)]
+    found = [claim for (name, text), claim in ALL.items() if name == suite and text.startswith(what)]
+    assert len(found) == 1, f"{suite}: {what!r} begins {len(found)} claims: lengthen it in HAND"
+    (claim,) = found
     assert (verdict(claim, value) == "holds") is good
 
 

@@ -42,7 +42,7 @@ CALLS = Counted(iterations=4, calls=(5, 9), instructions=(61, 105), control_call
 def test_calls_of_an_operation_are_those_that_are_declared() -> None:
     assert not why(CALLS, a_probe(calls=1))
     assert not why(CALLS, a_probe()), "not told"
-    assert "makes 1 system calls, and the probe declares 2" in why(CALLS, a_probe(calls=2))
+    assert "makes 1 system call, and the probe declares 2" in why(CALLS, a_probe(calls=2))
     assert "makes 0.1 system calls" in why(CALLS, a_probe(calls=1), Work(operations=10))
     assert not why(Counted(iterations=4), a_probe(calls=1)), "not counted"
 
@@ -82,7 +82,7 @@ def test_a_control_does_no_more_than_its_body() -> None:
     renewed = Counted(iterations=32, calls=(0, 1), instructions=(343, 663), control_instructions=(349, 674))
     assert contradicted([outcome(renewed)], a_probe(source="difference")) is None, "its pages were used up once"
     half = Counted(iterations=4, calls=(4, 8), control_calls=(2, 4))
-    assert "control makes 0.5 of the body's system calls" in why(half, a_probe(calls=1))
+    assert "control makes 0.5 system calls" in why(half, a_probe(calls=1))
     assert not why(half, a_probe()), "how many calls are the body's is not told"
 
 

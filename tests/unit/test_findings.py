@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -516,3 +517,12 @@ def test_a_hyperthread_is_named_only_where_there_may_be_one(machine: dict[str, A
     contended = msgspec.structs.replace(contended, index=msgspec.structs.replace(contended.index, run=run))
     (found,) = interference.core_is_shared(contended)
     assert "80 %" in found.claim and ("hyperthread" in found.claim) is has
+
+
+def test_the_example_of_the_document_is_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs/add-a-finding.md").read_text(encoding="utf-8")
+    monkeypatch.setattr("tollmeter.findings.RULES", registered := {})
+    exec(text.split("```python\n")[1].split("```")[0], {"__name__": "example"})
+    (loads_wait,) = registered.values()
+    slow, fast = (results([row("latency-of-size", ns, size=64 * MIB)]) for ns in (400, 90))
+    assert [finding.name for finding in loads_wait(slow)] == ["memory.loads_wait"] and not [*loads_wait(fast)]

@@ -99,7 +99,7 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     if not declared or calls is None or abs(calls / operations - declared) <= HARDLY * declared:
         return None
     stated = f"the probe declares {probe.calls} (.calls)" if probe.calls else "an entry is one (.calls)"
-    return f"one operation makes {calls / operations:g} system calls, and {stated}"
+    return f"one operation makes {_of_calls(calls / operations)}, and {stated}"
 
 
 def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
@@ -215,9 +215,7 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     probe declares."""
     calls = _each(counts.control_calls, counts)
     if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > HARDLY:
-        return (
-            f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls} (.control_calls)"
-        )
+        return f"its control makes {_of_calls(calls)}, and the probe declares {probe.control_calls} (.control_calls)"
     if not any(metric.source == "difference" for metric in probe.metrics) and not probe.calls:
         return None
     for what, body, control in (
@@ -235,8 +233,13 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     if not is_body:
         return None
     return (
-        f"its control makes {calls:g} of the body's system calls an iteration; a boundary of its own is .control_calls"
+        f"its control makes {_of_calls(calls or 0.0)} an iteration: declare them as .control_calls, or take them out "
+        "of the control"
     )
+
+
+def _of_calls(calls: float) -> str:
+    return f"{calls:g} system call{'' if calls == 1 else 's'}"
 
 
 def _turns(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +51,7 @@ def cpu_lack(abi: Abi) -> str | None:
     here = _features_here()
     for word in abi.requires if here else ():
         if lacking := sorted(LEVELS.get(word, {word}) - here):
-            named = f", which {word} includes" if word in LEVELS else ""
+            near = difflib.get_close_matches(word, [*here, *LEVELS], n=1, cutoff=0.8) if word not in LEVELS else []
+            named = f", which {word} includes" if word in LEVELS else f"; it has {near[0]}" if near else ""
             return f"this CPU has no {', '.join(lacking)}{named}"
     return None

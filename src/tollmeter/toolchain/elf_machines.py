@@ -44,5 +44,8 @@ ELF_MACHINES = {
 def elf_machine(name: str) -> ElfMachine:
     """Returns the data of a machine, by its name in elf.h. Raises Failure (2)."""
     if name not in ELF_MACHINES:
-        raise Failure(f"no ELF machine {name} is known; known: {', '.join(ELF_MACHINES)}")
+        raise Failure(
+            f"no ELF machine {name} is known; known: {', '.join(ELF_MACHINES)}. A new one is a line of "
+            "src/tollmeter/toolchain/elf_machines.py (docs/add-an-abi.md)"
+        )
     return ELF_MACHINES[name]
