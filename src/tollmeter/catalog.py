@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import re
@@ -132,6 +133,14 @@ def indexed(root: Path) -> dict[str, Probe]:
     except (OSError, ValueError) as error:
         raise Failure(f"{path} cannot be read: `make index` writes it again ({error})", exit_code=5) from error
     return {probe.probe: probe for probe in probes}
+
+
+def built_description(build: Path, name: str) -> Probe | None:
+    """Returns the description of a probe that an earlier build stored beside an executable; None if none did."""
+    for path in sorted(build.glob(f"*/{name}.describe")):
+        with contextlib.suppress(OSError, Damaged, Failure):
+            return description(path.read_bytes())[0]
+    return None
 
 
 def abis_of_built(build: Path) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.fake_probes import tree
 from tollmeter import catalog
 from tollmeter.cli.main import main
 from tollmeter.library import places
@@ -54,6 +55,22 @@ def test_a_fresh_clone_lists_its_probes_and_builds_none(here: Path, capsys: pyte
     rows = {row["probe"]: row for row in json.loads(told.out)}
     assert rows["kernel.loop"]["metrics"] == "loops turn" and "builds it" in rows["kernel.getrandom"]["question"]
     assert not told.err and not (here / "build").exists()
+
+
+def test_a_probe_that_the_index_lacks_is_described_by_its_build(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree(here, loop="good")
+    assert main(["list", "probes", "kernel.*", "--format", "json"]) == 0
+    rows = {row["probe"]: row for row in json.loads(capsys.readouterr().out)}
+    (path,) = (here / "build").glob("*/kernel.loop.describe")
+    built, _ = description(path.read_bytes())
+    assert (rows["kernel.loop"]["question"], rows["kernel.loop"]["abis"]) == (built.question, path.parent.name)
+    assert main(["list", "probes", "kernel.loop"]) == 0
+    assert built.question in capsys.readouterr().out
+    path.write_text("damaged")
+    assert main(["list", "probes", "kernel.loop"]) == 0
+    assert "not described yet" in capsys.readouterr().out
 
 
 def test_a_probe_is_described_with_what_it_takes_and_measures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,13 +71,14 @@ def sources() -> dict[str, tuple[str, ...]]:
 
 
 def described_probes(names: Sequence[str]) -> dict[str, Probe | None]:
-    """Returns the probes of the sources that match one of the names or globs, by the index; None if the index lacks
-    one. Raises Failure (2) for a name without a match."""
+    """Returns the probes of the sources that match one of the names or globs, by the index, or by an earlier build if
+    the index lacks one; None without either. Raises Failure (2) for a name without a match."""
     known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
     for name in names:
         if not any(fnmatchcase(probe, name) for probe in known):
             raise catalog.unknown("probe", name, known)
-    return {probe: index.get(probe) for probe in known if any(fnmatchcase(probe, name) for name in names)}
+    matching = [probe for probe in known if any(fnmatchcase(probe, name) for name in names)]
+    return {probe: index.get(probe) or catalog.built_description(ROOT / "build", probe) for probe in matching}
 
 
 def built(*, brings: bool = False) -> Catalog:
