@@ -86,6 +86,19 @@ def test_what_cannot_be_told_says_why() -> None:
     assert judged([], claim(1.0, row=None, missing="No board is here.")).reason == "No board is here."
 
 
+@pytest.mark.parametrize(
+    ("wanted", "lacking"),
+    [(RowOf(probe="any.entry", parameters={"way": "none"}), "any.entry way=none"),
+     (RowOf(probe="any.entry", metric="exits", abi="x86_64", parameters={"way": "new"}),
+      "any.entry exits way=new for x86_64"),
+     (RowOf(probe="any.entry", abi="x32", parameters={"way": "new"}), "any.entry for x32"),
+     (RowOf(probe="other.probe", parameters={"way": "new"}), "other.probe"), (RowOf(means="trap"), "trap")],
+)  # fmt: skip
+def test_a_row_that_this_run_lacks_is_named_as_far_as_no_other_row_matches(wanted: RowOf, lacking: str) -> None:
+    told = judged([entry("new", 100.0)], claim(100.0, row=wanted))
+    assert told.reason == f"This run has no row of {lacking}."
+
+
 def test_of_several_rows_the_middle_stands_and_the_ends_of_all() -> None:
     rows = [entry(way, 100.0 * place) for place, way in enumerate(("a", "b", "c"), start=1)]
     told = judged(rows, claim(300.0, row=RowOf(probe="any.entry")))

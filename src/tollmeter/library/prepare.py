@@ -43,6 +43,7 @@ from tollmeter.model import Build, ClockReading, Failure, Machine, Outcome, Pair
 from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
 from tollmeter.plan import Plan, check_abis, make_plan, measured_caches
+from tollmeter.plan.claims import check_claims
 from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
@@ -104,6 +105,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     suite = suite_of_words(options.words, suites, catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), with_workload_selections(suite)
     built_s = spent_once_s() - spent_s
+    check_claims(suite, catalog.probes())
     until_s = options.began + built_s + for_measuring(budget_of(options, suite))
     places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from tollmeter.model.base import Condition, Priority, Record, Relation, Value
+from tollmeter.model.base import Condition, Priority, Record, Relation, Value, assignments
 from tollmeter.model.former_names import has_former_names, present_metric, present_parameters, present_probe
 
 
@@ -60,6 +60,12 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
         force_setattr(self, "probe", probe)
         force_setattr(self, "metric", self.metric and present_metric(probe or "", self.metric))
         force_setattr(self, "parameters", present_parameters(probe or "*", self.parameters))
+
+    def words(self) -> str:
+        """Returns the selection as text: the probe or meaning, the metric, NAME=VALUE of the parameters, the ABI."""
+        named = [self.probe or self.means or "the row", *([self.metric] if self.metric else [])]
+        where = f" for {self.abi}" if self.abi and self.abi != "native" else ""
+        return " ".join([*named, *assignments(self.parameters.items())]) + where
 
 
 class Bend(Record, frozen=True, forbid_unknown_fields=True):

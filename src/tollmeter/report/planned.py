@@ -5,19 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tollmeter.model import Point, Probe, Value, first_few
+from tollmeter.model import Point, Probe, Published, RowOf, Value, first_few
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
 from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.numbers import size
 
 _MOST_VALUES = 4
+_MOST_CLAIMS = 6
+"""Highest number of claims in a sentence."""
 
 
 def planned(
-    points: Sequence[Point], probes: Mapping[str, Probe], expected_s: float, budget_s: float
+    points: Sequence[Point],
+    probes: Mapping[str, Probe],
+    expected_s: float,
+    budget_s: float,
+    unplanned: Sequence[tuple[Published, RowOf]] = (),
 ) -> Iterator[str | Table]:
-    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget."""
+    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget. unplanned: claims of
+    which a row is not planned, each with the row."""
     probed = dict.fromkeys(point.probe for point in points)
     many = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in
             ((len(points), "point"), (len(probed), "probe"))]  # fmt: skip
@@ -31,6 +38,10 @@ def planned(
     if len(places) == 1:
         yield f"All {places.pop()}."
     yield Table(columns[kept], [Line(line.cells[kept]) for line in lines])
+    if unplanned:
+        have = "1 claim has" if len(unplanned) == 1 else f"{len(unplanned)} claims have"
+        named = [f"'{claim.what}' ({row.words()})" for claim, row in unplanned]
+        yield f"{have} no planned row: {first_few(named, _MOST_CLAIMS, '; ')}."
     yield "--all lists every point and its CPUs."
 
 

@@ -22,6 +22,7 @@ from tollmeter.studies.matching_rows import (
     VIRTUAL,
     RatioOfRows,
     is_hosted,
+    matching,
     own_reason,
     picked,
     ratio_of_rows,
@@ -209,10 +210,10 @@ def _of_one_place(rows: Sequence[Row]) -> list[Row]:
 
 def _why(results: Results, claim: Published, wanted: RowOf) -> str:
     """Returns the row's own reason, if there is a row; then the claim's; else that the probe was not run on this
-    target."""
-    named = wanted.probe or wanted.means or "the row"
-    where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
-    return own_reason(results, wanted) or claim.missing or f"This run has no row of {named}{where}."
+    target, or not with this metric and these parameters."""
+    anyhow = msgspec.structs.replace(wanted, metric=None, parameters={})
+    lacking = wanted if matching(results, anyhow) else anyhow
+    return own_reason(results, wanted) or claim.missing or f"This run has no row of {lacking.words()}."
 
 
 def timed_by(results: Results, number: Measured) -> str:
