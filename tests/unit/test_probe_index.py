@@ -57,9 +57,7 @@ def test_a_fresh_clone_lists_its_probes_and_builds_none(here: Path, capsys: pyte
     assert not told.err and not (here / "build").exists()
 
 
-def test_a_probe_that_the_index_lacks_is_described_by_its_build(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_probe_that_the_index_lacks_is_described_by_its_build(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree(here, loop="good")
     assert main(["list", "probes", "kernel.*", "--format", "json"]) == 0
     rows = {row["probe"]: row for row in json.loads(capsys.readouterr().out)}
