@@ -184,12 +184,11 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
 
-TEN, MINUTE_S = 10, 60
-HOUR_S = MINUTE_S**2
+MINUTE_S, HOUR_S = 60, 3600
 BUDGETS_S = (
-    *range(TEN, MINUTE_S, TEN),
-    *range(MINUTE_S, TEN * MINUTE_S, MINUTE_S),
-    *range(TEN * MINUTE_S, HOUR_S + 1, TEN * MINUTE_S),
+    *range(10, MINUTE_S, 10),
+    *range(MINUTE_S, 10 * MINUTE_S, MINUTE_S),
+    *range(10 * MINUTE_S, HOUR_S + 1, 10 * MINUTE_S),
 )
 """Budgets in seconds that people type: a suggested budget is one of these."""
 LIMITED = (
