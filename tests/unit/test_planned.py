@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tollmeter.model import Metric, Parameter, Point, Probe, Published, RowOf
 from tollmeter.report.blocks import Table
-from tollmeter.report.planned import planned
+from tollmeter.report.planned import planned, without_row
 
 PROBE = Probe(
     probe="memory.latency", question="q", revision=1,
@@ -40,9 +40,7 @@ def test_a_budget_that_is_too_short_is_said_and_places_that_differ_have_a_column
 def test_claims_without_a_planned_row_are_named_with_the_row() -> None:
     first = Published(what="Saturation", figure="8"), RowOf(probe="kernel.switch", parameters={"processes": 16})
     second = Published(what="Entry", figure="9"), RowOf(means="entry", metric="trip", abi="x32")
-    *_, one, _ = planned(POINTS, {PROBE.probe: PROBE}, 9.0, 100.0, [first])
-    assert one == "1 claim has no planned row: 'Saturation' (kernel.switch processes=16)."
-    *_, two, _ = planned(POINTS, {PROBE.probe: PROBE}, 9.0, 100.0, [first, second])
-    assert two == (
+    assert without_row([first]) == "1 claim has no planned row: 'Saturation' (kernel.switch processes=16)."
+    assert without_row([first, second]) == (
         "2 claims have no planned row: 'Saturation' (kernel.switch processes=16); 'Entry' (entry trip for x32)."
     )

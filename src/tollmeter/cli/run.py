@@ -136,14 +136,15 @@ def _planned(options: Options, resume: str | None, limits: Limits | None, *, eve
 
 
 def _print_answer(plan: Plan, *, only_time: bool) -> None:
-    """Prints the duration of a plan, and the measured points of each probe. only_time: omits the points."""
+    """Prints the duration of a plan, the measured points of each probe, and claims without a row. only_time: omits the
+    points."""
     from tollmeter.plan import expected_seconds
     from tollmeter.plan.claims import unplanned_claims
-    from tollmeter.report.planned import planned
+    from tollmeter.report.planned import planned, without_row
 
-    seconds, claims = expected_seconds(plan), [*unplanned_claims(plan)]
-    answer, *parts = planned(plan.points(), plan.probes, seconds, plan.budget_seconds, claims)
-    print_view([answer, *(() if only_time else parts)])
+    answer, *parts = planned(plan.points(), plan.probes, expected_seconds(plan), plan.budget_seconds)
+    claims = [*unplanned_claims(plan)]
+    print_view([answer, *(() if only_time else parts), *([without_row(claims)] if claims else [])])
 
 
 def _print_points(plan: Plan, form: str) -> None:

@@ -17,14 +17,9 @@ _MOST_CLAIMS = 6
 
 
 def planned(
-    points: Sequence[Point],
-    probes: Mapping[str, Probe],
-    expected_s: float,
-    budget_s: float,
-    unplanned: Sequence[tuple[Published, RowOf]] = (),
+    points: Sequence[Point], probes: Mapping[str, Probe], expected_s: float, budget_s: float
 ) -> Iterator[str | Table]:
-    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget. unplanned: claims of
-    which a row is not planned, each with the row."""
+    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget."""
     probed = dict.fromkeys(point.probe for point in points)
     many = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in
             ((len(points), "point"), (len(probed), "probe"))]  # fmt: skip
@@ -38,11 +33,14 @@ def planned(
     if len(places) == 1:
         yield f"All {places.pop()}."
     yield Table(columns[kept], [Line(line.cells[kept]) for line in lines])
-    if unplanned:
-        have = "1 claim has" if len(unplanned) == 1 else f"{len(unplanned)} claims have"
-        named = [f"'{claim.what}' ({row.words()})" for claim, row in unplanned]
-        yield f"{have} no planned row: {first_few(named, _MOST_CLAIMS, '; ')}."
     yield "--all lists every point and its CPUs."
+
+
+def without_row(claims: Sequence[tuple[Published, RowOf]]) -> str:
+    """Returns a sentence on claims of which a row is not planned, each with the row."""
+    have = "1 claim has" if len(claims) == 1 else f"{len(claims)} claims have"
+    named = [f"'{claim.what}' ({row.words()})" for claim, row in claims]
+    return f"{have} no planned row: {first_few(named, _MOST_CLAIMS, '; ')}."
 
 
 def _line(name: str, points: Sequence[Point], probe: Probe | None) -> Line:
