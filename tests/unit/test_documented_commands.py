@@ -24,7 +24,7 @@ from tollmeter import catalog
 from tollmeter.catalog import Catalog, read_suite
 from tollmeter.cli.app import app
 from tollmeter.cli.main import main
-from tollmeter.library import places, prepare
+from tollmeter.library import places, prepare, profiling, resume, selftest
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import ClockReading
 from tollmeter.targets.ways import clock_of
@@ -140,7 +140,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
-    monkeypatch.setattr(prepare, "machine_of", lambda *_: (X86, ClockReading()))
+    for module in (prepare, profiling, resume, selftest):
+        monkeypatch.setattr(module, "machine_of", lambda *_: (X86, ClockReading()))
     return tmp_path
 
 

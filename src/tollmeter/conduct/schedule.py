@@ -369,7 +369,7 @@ class Schedule:
         unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
         soon = [point for point in soon if point in small] if unvisited else self._small_first(soon, left_s)
         spare_s = min(left_s / 2, left_s - self._to_intervals_s(small))
-        if not set(soon).intersection(small) and (of_memory := self._of_memory(soon, spare_s)):
+        if self._is_scarce(soon, left_s) and (of_memory := self._of_memory(soon, spare_s)):
             return of_memory
         if soon and self._to_intervals_s(soon) <= min(left_s / 2, left_s - sum(map(self._first_s, unvisited))):
             return soon
@@ -388,6 +388,13 @@ class Schedule:
         points until they converge."""
         tolls = (point for point in points if is_shown(self._plan, point) and not is_of_level(self._plan, point))
         return [*dict.fromkeys([*due, *(point for point in tolls if not self._lacks_interval(point))])]
+
+    def _is_scarce(self, points: Sequence[Point], left_s: float) -> bool:
+        """Returns whether all of these points are large, and half of the time may not suffice for their intervals: the
+        first layout of a probe shows the cost of the others."""
+        are_large = all(map(self._costs.is_large, points))
+        are_known = all(map(self._costs.knows_layouts, points))
+        return are_large and not (are_known and sum(map(self._missing_s, points)) <= left_s / 2)
 
     def _of_memory(self, points: Iterable[Point], spare_s: float) -> list[Point]:
         """Returns as many of these points of the row of memory as get an interval in this time, the cheapest first."""
