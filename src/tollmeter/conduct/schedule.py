@@ -349,12 +349,12 @@ class Schedule:
         Then the small points of the first screen until each has an interval, in half of the time. If there is too
         little time for its levels, or for one visit of every other small point, its tolls get their intervals first.
         Then one visit of every other small point: what it costs is known only then.
-        Then the row of memory, in half of the time: its latency and reading rate before the other large layouts of the
-        first screen, its parallelism after them. Beyond a last cache of 260 MiB these are 25 layouts.
+        Then the latency and reading rate of memory, in half of the time: beyond a last cache of 260 MiB the first
+        screen has 20 further large layouts.
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
-        Then all points without an interval; if only large points lack one, and need more than half of the time, all
-        points."""
+        Then all small points without an interval, the parallelism of memory, and the other large points; if only these
+        lack one, and need more than half of the time, all points."""
         for rank in range(UNCLAIMED):
             claims = [point for point in points if self._rank(point) == rank]
             # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
@@ -381,7 +381,7 @@ class Schedule:
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
         is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
         others = [] if is_for_large else self._small_first(lacking, left_s)
-        return self._of_memory(lacking, spare_s) or converging or others or points
+        return converging or ([] if small else self._of_memory(lacking, spare_s)) or others or points
 
     def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
         """Returns the due points and the tolls of the first screen that have an interval. Each round visits these few
