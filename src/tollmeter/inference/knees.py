@@ -8,67 +8,66 @@ moves. Knees that BIC rejects, that fewer than two points support, or that are c
 removed, the weakest first. This uses a coarse grid; the remaining knees are then fitted on a fine one.
 
 A sharp knee shows only that the capacity lies between two sizes of the sweep, and a blurred one gives little more. A
-prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75). The interval does not use it. Sizes in
-bytes, latencies in the unit of the input."""
+prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does not
+use it. Sizes in bytes, latencies in the unit of the input."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, exp, floor, gcd, inf, log2
+from math import ceil, exp, floor, inf, log2
 
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.limits import CLEARLY, FAR_APART, MIB, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
-from tollmeter.inference.shapes import FULL_COLOUR, MANY_COLOURS, SHAPES, WAYS, Shape, miss_share
+from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
 from tollmeter.maths.fits import not_negative
 from tollmeter.model import USUAL_PAGE_BYTES, Record
 from tollmeter.numbers.stats import Array
 
 FAR_OFF = 3.0
-"""Distance from the fit, over its usual size, from which a point has less weight (Huber 1964)."""
+LEAST_TRUST = 6.0
 ROUNDS = 3
-"""Fits of the coarse search, each with the weights that the one before gives."""
-WAYS_OF_COLOUR = WAYS[-1]
-LEAST_OF_LUCK = MIB
+WAYS_OF_COLOUR = 16
+LEAST_OF_LUCK = 1 << 20
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
 """Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
 closely."""
-SMEARED = tuple(shape for shape in MANY_COLOURS if shape.ways in (*WAYS[1::2], inf) and shape.keenness < inf)
+OF_MODEL = 1.05
+"""Factor by which the ends of a capacity's interval are widened, here and for counts in reach.py, since no shape is
+exactly that of the cache."""
+COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (
-    tuple(shape for shape in SMEARED if shape.keenness == 2),
-    (*(shape for shape in SMEARED if shape.keenness != 2), FULL_COLOUR),
-)
+    tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
+    (*(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
+     Shape(ways=12.0, keenness=inf, colours=1)),
+)  # fmt: skip
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
+LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
+SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
-"""Capacity, shape and cost of a miss."""
-LONGEST_RUN = 4
+SAME_SIZE, LONGEST_RUN = 0.05, 4
 """Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
 of doublings, and largest number of doublings."""
 MOST_TURNS = 6
-"""Most turns in which each knee is moved once."""
 BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
 that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2
 if no evidence counts."""
-EIGHTHS, ROUNDER = 8, 4.0
-"""Parts of a doubling of which the grid of capacities has whole numbers."""
-COARSE_STEPS, FINE_STEPS = 2 * EIGHTHS, 3 * EIGHTHS
-"""Steps of a doubling of the capacity."""
+ROUNDNESS = {0.0: 12.0, 0.5: 8.0, 0.25: 5.0, 0.75: 5.0, 0.125: 2.0, 0.375: 2.0, 0.625: 2.0, 0.875: 2.0}
 
 Place = tuple[int, int]  # capacity, shape
 
 
 class Knee(Record, frozen=True):
-    """The end of one level's capacity. size_bytes: the estimate; low..high: its 95 % interval by profile likelihood
-    over all shapes. is_least: a sibling hyperthread used a part of the cache, so that only `low` is known."""
+    """The end of one level's capacity. low..high: 95 % interval by profile likelihood over all shapes. is_least: a
+    sibling hyperthread used a part of the cache, so that only `low` is known."""
 
     size_bytes: float
     low: float
@@ -77,8 +76,7 @@ class Knee(Record, frozen=True):
 
 
 class CurveFit(Record, frozen=True):
-    """Levels of a curve, nearest first. knees: the ends of all levels but the last; latencies: latency of each level,
-    ns, one more than knees; spreads: the standard errors of the latencies."""
+    """Levels of a curve, nearest first. latencies: one more than knees; spreads: their standard errors."""
 
     knees: tuple[Knee, ...]
     latencies: tuple[float, ...]
@@ -93,15 +91,16 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
     from the knees of both kinds of coarse shapes, and the fit with the lower BIC is kept."""
     even = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     starts = [_coarse(even, points, shapes, most_levels, page_bytes) for shapes in COARSE_SHAPES]
-    judge = Search(even, FINE_STEPS, SHAPES, page_bytes)
+    shapes = SHAPES if page_bytes == USUAL_PAGE_BYTES else SHAPES + OF_LARGE_PAGES
+    judge = Search(even, FINE_STEPS, shapes, page_bytes)
     fits = []
     for trusted, rough in starts:
-        search = Search(trusted, FINE_STEPS, SHAPES, page_bytes)
+        search = Search(trusted, FINE_STEPS, shapes, page_bytes)
         fits.append((trusted, search.settled([search.place(capacity, shape) for capacity, shape in rough])))
     trusted, knees = min(
         fits, key=lambda fit: bic(judge.solve(fit[1])[1], judge.count, PARAMETERS_OF_KNEE * len(fit[1]))
     )
-    search, wide = (Search(fit, FINE_STEPS, SHAPES, page_bytes) for fit in (trusted, _misfit(judge, trusted, knees)))
+    search, wide = (Search(fit, FINE_STEPS, shapes, page_bytes) for fit in (trusted, _misfit(judge, trusted, knees)))
     return _fit(search, wide, knees)
 
 
@@ -135,7 +134,7 @@ def _spikes_doubted(points: NoisyCurve) -> Array:
     padded = np.concatenate([logs[:1], logs, logs[-1:]])
     middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
     off = np.abs(logs - middles) / points.noise
-    return np.asarray(points.noise * np.maximum(off / FAR_OFF, 1.0))
+    return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
 
 
 def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_bytes: int) -> Array:
@@ -153,7 +152,7 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise
     usual = max(float(np.median(off)) / NORMAL_QUARTILE, 1.0)
-    return np.asarray(noise * np.maximum(off / (FAR_OFF * usual), 1.0))
+    return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
 
 
 def _misfit(search: Search, trusted: NoisyCurve, knees: Sequence[Place]) -> NoisyCurve:
@@ -189,8 +188,8 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     sizes = search.points.sizes
     return Knee(
         size_bytes=size,
-        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / (1 + SAME_WITHIN),
-        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * (1 + SAME_WITHIN),
+        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / OF_MODEL,
+        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * OF_MODEL,
     )
 
 
@@ -287,14 +286,14 @@ class Search:
         than the smallest step between real caches, unless the evidence is very strong, since other workloads may
         leave of a shared cache little more than the size of the previous cache. None if no knee is doubtful."""
         steps, sizes = levels[1:] / levels[:-1], self.capacities[[knee[0] for knee in knees]]
-        showing = (np.abs(self.points.values[None, :] / levels[:, None] - 1) < CLEARLY).sum(axis=1)
+        showing = (np.abs(self.points.values[None, :] / levels[:, None] - 1) < SHOWN_WITHIN).sum(axis=1)
         unseen = np.flatnonzero(showing < LEAST_POINTS)
         if len(unseen):
             return _lower_step(steps, int(unseen[0]))
         apart = sizes[1:] / sizes[:-1]
-        if len(apart) and apart.min() < 1 + FAR_APART:
+        if len(apart) and apart.min() < NO_SIZE_RATIO:
             return _lower_step(steps, int(np.argmin(apart)) + 1)
-        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < MORE_THAN_TWICE)]
+        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < LEAST_SIZE_RATIO)]
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
 
     def _gain(self, knees: list[Place], squares: float, place: int) -> float:
@@ -316,7 +315,7 @@ def _shares(
             # Only caches of so many pages have as few colours as the shape: frames come in runs of up to 16.
             runs = np.log2(room / page_bytes / (shape.ways * shape.colours))
             whole = np.round(runs)
-            shares[~((np.abs(runs - whole) < SAME_WITHIN) & (whole >= 0) & (whole <= LONGEST_RUN)), place] = 0.0
+            shares[~((np.abs(runs - whole) < SAME_SIZE) & (whole >= 0) & (whole <= LONGEST_RUN)), place] = 0.0
     return shares
 
 
@@ -333,13 +332,6 @@ def _grid(least: float, most: float, steps_per_octave: int) -> tuple[Array, Arra
     octaves = range(floor(log2(least)), ceil(log2(most)) + 1)
     steps = [(octave, step / steps_per_octave) for octave in octaves for step in range(steps_per_octave)]
     sizes = np.array([2.0**octave * (1 + step) for octave, step in steps])
-    prior = np.array([_roundness(step) for _, step in steps])
+    prior = np.array([ROUNDNESS.get(step, 1.0) for _, step in steps])
     inside = (sizes >= least) & (sizes <= most)
     return sizes[inside], prior[inside]
-
-
-def _roundness(share: float) -> float:
-    """Returns the prior weight of a capacity that exceeds a power of two by this share of it: ROUNDER for each binary
-    digit that a whole number of eighths lacks."""
-    eighths = EIGHTHS * share
-    return max(1.0, ROUNDER * log2(gcd(int(eighths), EIGHTHS))) if eighths % 1 == 0 else 1.0

@@ -27,9 +27,7 @@ from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
 DRAWS = 999
-"""Random visits of which the median is taken."""
 LOG_X = np.linspace(log(1 / 64), log(16), 401)
-"""Logarithms of the sizes, over the capacity, at which shapes are tabulated."""
 
 
 class Shape(Record, frozen=True):
@@ -45,20 +43,20 @@ class Shape(Record, frozen=True):
     colours: int = 0
 
 
-DOUBLINGS = 4
-"""Doublings of the ways of caches with few page colours: 2 to 16."""
-WAYS = tuple(2.0**power for power in range(1, DOUBLINGS + 1))
-MANY_COLOURS = tuple(
+SHAPES = tuple(
     Shape(ways=ways, keenness=keenness)
     for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
     for keenness in (1.0, 2.0, 5.0, inf)
+) + tuple(
+    Shape(ways=ways, keenness=inf, colours=colours)
+    for ways, colours in (
+        *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
+        *((2.0, 4), (4.0, 4), (8.0, 4)),
+    )
 )
-FEW_COLOURS = tuple(
-    Shape(ways=ways, keenness=inf, colours=2**power) for power in range(DOUBLINGS - 1) for ways in (*WAYS, 12.0)
-)
-"""Shapes of caches whose way has the size of 1, 2 or 4 pages. First caches of 48 KiB have 12 ways."""
-FULL_COLOUR = FEW_COLOURS[DOUBLINGS]
-SHAPES = MANY_COLOURS + FEW_COLOURS
+
+OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
+"""Shapes for pages of 64 KiB: a way of a cache of some MiB has the size of a few of these pages."""
 
 
 def miss_share(shape: Shape, x: Array) -> Array:
