@@ -26,7 +26,7 @@ from tollmeter.conduct import pinned_to, starvation
 from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
-from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Value, Visit
+from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import LARGE_BYTES, OF_MATRIX
 from tollmeter.protocol import refused
@@ -205,26 +205,6 @@ def test_a_budget_that_gives_no_interval_to_the_rest_visits_every_point_first(ri
     rig.go(plan)
     small = {point for point in plan.points() if point.values().get("size", 0) <= LARGE_BYTES}  # type: ignore[operator]
     assert small and small <= {visit.point for visit in rig.visits}
-
-
-def test_the_row_of_memory_has_an_interval_where_not_every_large_layout_can_be_set_up(rig: Rig) -> None:
-    """Beyond a last cache of 260 MiB the layouts of a default run took longer than its budget."""
-    sizes: list[Value] = [4096, *range(64 << 20, (1 << 30) + 1, 32 << 20)]
-    plan = rig.plan(Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), ENTER, budget=30)
-    layouts: set[tuple[Point, int]] = set()
-
-    def answer(visit: Visit) -> bytes:
-        size = visit.point.values().get("size", 0)
-        assert isinstance(size, int)
-        rig.clock_s += 2 * size / (1 << 30) if (visit.point, visit.seed) not in layouts else 0
-        layouts.add((visit.point, visit.seed))
-        return whole(visit=visit)
-
-    rig.answer = answer
-    assert rig.go(plan).status == "budget"
-    native = Counter(visit.point.values().get("size") for visit in rig.visits if visit.point.abi == "x86_64")
-    assert native[1 << 30] == native[4096] == LEAST_VISITS
-    assert len(native) < len(sizes)
 
 
 def test_the_rest_has_intervals_also_where_the_first_screen_never_converges(rig: Rig) -> None:

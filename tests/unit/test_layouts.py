@@ -100,8 +100,7 @@ def test_large_points_that_take_longer_than_the_run_leave_half_of_it_to_the_othe
 
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:
     rig.go(rig.plan(select_of(*LARGE_SIZES)))
-    rounds = Counter(visit.round for visit in rig.visits)
-    assert (rounds[0], rounds[1]) == (1, 16), "the largest one shows what the others cost"
+    assert Counter(visit.round for visit in rig.visits)[0] == 16
 
 
 def select_of(*sizes: int) -> Select:

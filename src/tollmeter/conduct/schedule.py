@@ -17,16 +17,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
-from tollmeter.plan import (
-    LAYOUT_SERVES,
-    Plan,
-    SweepCurve,
-    groups,
-    is_of_level,
-    is_shown,
-    points_of_memory,
-    visit_order,
-)
+from tollmeter.plan import LAYOUT_SERVES, Plan, SweepCurve, groups, is_of_level, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, planned_visits
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
@@ -89,7 +80,6 @@ class Schedule:
         self._review_visits: Counter[Point] = Counter()
         self._ranks: dict[Point, int] = {}
         self._paired = {*plan.against, *plan.against.values()}
-        self._memory = points_of_memory(plan)
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
         self._wait_ms = 0
@@ -349,12 +339,10 @@ class Schedule:
         Then the small points of the first screen until each has an interval, in half of the time. If there is too
         little time for its levels, or for one visit of every other small point, its tolls get their intervals first.
         Then one visit of every other small point: what it costs is known only then.
-        Then the latency and reading rate of memory, in half of the time: beyond a last cache of 260 MiB the first
-        screen has 20 further large layouts.
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
-        Then all small points without an interval, the parallelism of memory, and the other large points; if only these
-        lack one, and need more than half of the time, all points."""
+        Then all points without an interval; if only large points lack one, and need more than half of the time, all
+        points."""
         for rank in range(UNCLAIMED):
             claims = [point for point in points if self._rank(point) == rank]
             # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
@@ -368,9 +356,6 @@ class Schedule:
         soon = [point for point in shown if point in lacking]
         unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
         soon = [point for point in soon if point in small] if unvisited else self._small_first(soon, left_s)
-        spare_s = min(left_s / 2, left_s - self._to_intervals_s(small))
-        if self._is_scarce(soon, left_s) and (of_memory := self._of_memory(soon, spare_s)):
-            return of_memory
         if soon and self._to_intervals_s(soon) <= min(left_s / 2, left_s - sum(map(self._first_s, unvisited))):
             return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
@@ -380,26 +365,13 @@ class Schedule:
         known = [point for point in shown if point not in lacking and not soon]
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
         is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
-        others = [] if is_for_large else self._small_first(lacking, left_s)
-        return converging or ([] if small else self._of_memory(lacking, spare_s)) or others or points
+        return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
         """Returns the due points and the tolls of the first screen that have an interval. Each round visits these few
         points until they converge."""
         tolls = (point for point in points if is_shown(self._plan, point) and not is_of_level(self._plan, point))
         return [*dict.fromkeys([*due, *(point for point in tolls if not self._lacks_interval(point))])]
-
-    def _is_scarce(self, points: Sequence[Point], left_s: float) -> bool:
-        """Returns whether all of these points are large, and half of the time may not suffice for their intervals: the
-        first layout of a probe shows the cost of the others."""
-        are_large = all(map(self._costs.is_large, points))
-        are_known = all(map(self._costs.knows_layouts, points))
-        return are_large and not (are_known and sum(map(self._missing_s, points)) <= left_s / 2)
-
-    def _of_memory(self, points: Iterable[Point], spare_s: float) -> list[Point]:
-        """Returns as many of these points of the row of memory as get an interval in this time, the cheapest first."""
-        chosen = sorted((point for point in points if point in self._memory), key=self._missing_s)
-        return fitting(chosen, map(self._missing_s, chosen), spare_s)
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
         """Returns as many points as get an interval in this time, the cheapest first."""

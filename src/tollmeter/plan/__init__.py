@@ -37,7 +37,6 @@ from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan import values
 from tollmeter.plan.effort import (
     EFFORTS,
-    LARGE_BYTES,
     OF_EACH_CPU,
     OF_EMULATED,
     OF_MATRIX,
@@ -63,7 +62,6 @@ _SPARE = 2.5
 """Ratio of the time in which nearly all points converge to their planned time, since a plan cannot know which points
 scatter. On a quiet machine 83 % of the 287 points of a default run converged in 89 s, 2.5 times their planned time."""
 _OF_LEVELS = {"latency-of-size", "read-bandwidth-of-size"}
-_OF_MEMORY = {*_OF_LEVELS, "load-of-chains"}
 _DEADLINE_MS = 15_000
 """Deadline of a visit: thirty times the longest visit of our suites."""
 _DEADLINE_MS_PER_GIB = 30_000
@@ -349,20 +347,6 @@ def _has_one_line(probe: Probe) -> bool:
 def is_of_level(plan: Plan, point: Point) -> bool:
     """Returns whether the point is one of the many that together show the memory levels."""
     return bool(_means(plan, point) & _OF_LEVELS)
-
-
-def points_of_memory(plan: Plan) -> frozenset[Point]:
-    """Returns the first-screen points beyond all caches, those with the largest buffer of their probe: they give the
-    latency, reading rate and parallelism of memory."""
-    first = plan.points()[0]
-    points = [
-        point
-        for point in plan.points()
-        if _means(plan, point) & _OF_MEMORY and (point.abi, point.target) == (first.abi, first.target)
-    ]
-    sizes = {point: stated_bytes(point, plan.probes[point.probe]) for point in points}
-    largest = {point.probe: size for point, size in sorted(sizes.items(), key=lambda item: item[1])}
-    return frozenset(point for point in points if sizes[point] == largest[point.probe] > LARGE_BYTES)
 
 
 def _means(plan: Plan, point: Point) -> set[str | None]:
