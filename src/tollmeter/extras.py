@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -165,16 +166,34 @@ _NAMES: dict[str, tuple[str, str, str]] = {
 """Names of a Debian package, without its version, for dnf, apk and pacman; empty if they have no single such
 package."""
 _NAMELESS = ("", "", "")
+_APT_LISTS, _ANSWERS_S = Path("/var/lib/apt/lists"), 20
+
+
+@cache
+def _packages_of_release() -> frozenset[str]:
+    """Returns the packages of this Debian release by apt's lists; empty if there are none, as in a fresh Debian."""
+    if not any(_APT_LISTS.glob("*_Packages*")):
+        return frozenset()
+    try:
+        done = commands.run("checkout", ["apt-cache", "pkgnames"], capture_output=True, text=True, timeout=_ANSWERS_S)
+    except (OSError, commands.TimeoutExpired):
+        return frozenset()
+    return frozenset(done.stdout.split())
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """Returns the command, as root, for Debian's packages, between backticks; packages without a name on this
-    distribution follow it."""
+    """Returns the command, as root, for Debian's packages, between backticks; packages that this Debian release lacks,
+    or that have no name on another distribution, follow it."""
     debian_names = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
-    if manager is None or manager == "apt-get":
-        typed = f"`{_LINES['apt-get']} {' '.join(debian_names)}`"
-        return typed if manager else f"on Debian, {typed}"
+    if manager is None:
+        return f"on Debian, `{_LINES['apt-get']} {' '.join(debian_names)}`"
+    if manager == "apt-get":
+        listed = _packages_of_release()
+        absent = [name for name in debian_names if listed and name not in listed]
+        wanted = " ".join(name for name in debian_names if name not in absent)
+        line = [f"`{_LINES[manager]} {wanted}`"] if wanted else []
+        return "; ".join([*line, *([f"this Debian release has no {', '.join(absent)}"] if absent else [])])
     # Debian's compilers carry their version in their names.
     column = [*_LINES][1:].index(manager)
     names = {package: _NAMES.get(re.sub(r"-\d+(?=-|$)", "", package), _NAMELESS)[column] for package in debian_names}

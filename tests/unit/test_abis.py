@@ -43,6 +43,7 @@ runs_on = ["x86_64", "aarch64"]
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a person's own ABI files; the person stands somewhere else."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(extras, "_packages_of_release", frozenset)  # which has no my-compiler
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = tmp_path / "tollmeter/abis"
@@ -69,6 +70,28 @@ def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, 
     assert "shape" in refused["attribute"]
     assert str(own) in refused["x86_64"]
     assert "mine" in known and "typo" not in known
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('floats = "hrad"', ["floats is 'hrad'", "hard, soft, fpa"]),
+        ('sumary = "s"', ["the key sumary", "summary, compiler"]),
+        ('runs = ["nativ"]', ["runs names 'nativ'", "native, qemu-user:ARCH, guest:x32"]),
+        ('runs = ["guest:malt"]', ["runs names 'guest:malt'", "guest:malta"]),
+        ('[elf]\norder = "litle"', ["order = 'litle'", "little, big"]),
+        ("[elf]\nclass = 16", ["class = 16", "32, 64"]),
+        ('[elf]\nfp_arch = "VFP9"', ["fp_arch = 'VFP9'", "0, VFPv1"]),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_file_and_the_valid_words(
+    tmp_path: Path, line: str, words: list[str]
+) -> None:
+    own = "" if "runs" in line else 'runs = ["native"]\n'
+    (tmp_path / "mine.toml").write_text(f'summary = "s"\ncompiler = ["gcc"]\n{own}{line}\n')
+    with pytest.raises(Failure) as raised:
+        abis.read_abi(tmp_path / "mine.toml")
+    assert all(part in raised.value.sentence for part in ("mine.toml", *words)), raised.value.sentence
 
 
 def test_an_abi_that_fails_keeps_no_other_from_being_made(tree: Path, own: Path, said: list[str]) -> None:
@@ -204,7 +227,7 @@ def test_a_target_leaves_out_abis_that_were_not_named_and_do_not_run_there() -> 
     assert {(key[1], made.target, made.also) for key, made in placed.executables.items()} == {
         ("arm-hard", "bare:vexpress-a9", ())
     }
-    with pytest.raises(Failure, match="x86_64: its file names no bare"):
+    with pytest.raises(Failure, match=r"x86_64: x86_64\.toml names no bare"):
         places._placed(catalog(abis=("x86_64",)), ["bare"], [])
 
 

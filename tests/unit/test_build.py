@@ -401,7 +401,9 @@ def test_an_executable_that_breaks_a_promise_is_refused(
     tree: Path, own_abi: Abi, own_compiler: str, key: str, value: int | str
 ) -> None:
     with pytest.raises(Failure, match=str(value)):
-        accepting.prove_elf(tree / "build" / own_abi.name / "kernel.loop", {key: value})
+        accepting.prove_elf(
+            tree / "build" / own_abi.name / "kernel.loop", msgspec.structs.replace(own_abi, elf={key: value})
+        )
     if key == "class":
         with pytest.raises(Failure, match=str(value)):
             build_abi(tree, msgspec.structs.replace(own_abi, elf={key: value}), own_compiler)
@@ -415,27 +417,27 @@ def test_an_executable_that_is_not_static_at_fixed_addresses_is_refused(
     words = [*own_compiler.split(), *own_abi.flags, *link.split(), "-x", "c", "-", "-o", path]
     subprocess.run(words, input=b"int main(void) { return 0; }", check=True)
     with pytest.raises(Failure, match=named):
-        accepting.prove_elf(path, {})
+        accepting.prove_elf(path, msgspec.structs.replace(own_abi, elf={}))
 
 
 def test_code_for_a_later_arm_than_an_abi_promises_is_refused(tmp_path: Path, root: Path) -> None:
     """The ELF flags of both are the same: the build attributes tell them apart."""
     target_stands.need("arm-linux-gnueabi-gcc-12")
     words = ["arm-linux-gnueabi-gcc-12", "-static", "-x", "c", "-", "-o", tmp_path / "made"]
-    promised = read_abi(root / "abis/arm-v5.toml").elf
+    promised = read_abi(root / "abis/arm-v5.toml")
     for march, refused in (("armv5te", False), ("armv7-a", True)):
         subprocess.run([*words, f"-march={march}"], input=b"int main(void) { return 0; }", check=True)
         with pytest.raises(Failure, match="cpu_arch 10") if refused else nullcontext():
             accepting.prove_elf(tmp_path / "made", promised)
     with pytest.raises(Failure, match="arm_isa 1"):
-        accepting.prove_elf(tmp_path / "made", read_abi(root / "abis/arm-m3.toml").elf)
+        accepting.prove_elf(tmp_path / "made", read_abi(root / "abis/arm-m3.toml"))
 
 
-def test_a_file_that_is_no_executable_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_executable_is_refused(tmp_path: Path, own_abi: Abi) -> None:
     path = tmp_path / "made"
     path.write_bytes(b"\x7fELF and then nonsense")
     with pytest.raises(Failure, match="made"):
-        accepting.prove_elf(path, {})
+        accepting.prove_elf(path, own_abi)
 
 
 @pytest.mark.parametrize(("files", "at_once"), [(16, 1), (4, 1), (64, 4), (1024, 6), (resource.RLIM_INFINITY, 6)])

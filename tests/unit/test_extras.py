@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -151,8 +152,9 @@ def test_ctrl_c_leaves_a_whole_package_or_none(tmp_path: Path, root: Path, signa
 NATIVE = ["gcc-12", "g++-12", "libc6-dev", "make"]
 
 
-def here(monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
+def here(monkeypatch: pytest.MonkeyPatch, *programs: str, release: Collection[str] = ()) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in programs else None)
+    monkeypatch.setattr(extras, "_packages_of_release", lambda: release)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,13 @@ def here(monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
 def test_each_distribution_has_its_own_words(manager: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch, manager)
     assert install_line([*NATIVE, "make"]) == f"`{line}`"
+
+
+def test_a_package_that_this_debian_release_lacks_is_not_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, "apt-get", release=["make", "gcc-14"])
+    some = install_line(["make", "gcc-12-sparc64-linux-gnu"])
+    assert some.endswith("--no-install-recommends make`; this Debian release has no gcc-12-sparc64-linux-gnu")
+    assert install_line(["gcc-99", "g++-99"]) == "this Debian release has no gcc-99, g++-99"
 
 
 def test_a_package_unknown_to_this_distribution_is_named_as_in_debian(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def for_abi(target: str, abi: Abi) -> str:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
     if own is None:
-        raise Failure(f"its file names no {OWN[target]} that runs it")
+        raise Failure(f"{abi.name}.toml names no {OWN[target]} that runs it")
     return own
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 import msgspec
 
@@ -32,8 +32,8 @@ from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import needs_loader
 from tollmeter.targets.target import Target
-from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
-from tollmeter.toolchain.accepting import READERS
+from tollmeter.targets.ways import CLOCKS, LOCAL, NATIVE, clock_of, lack, open_target
+from tollmeter.toolchain.accepting import CHOICES, READERS
 from tollmeter.toolchain.build import ANY_CPU, find_compiler, outside_make
 from tollmeter.toolchain.elf_machines import elf_machine
 
@@ -110,7 +110,18 @@ def read_abi(path: Path) -> Abi:
     try:
         return _abi_of(path.name, read_regular(path, _MOST_BYTES))
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{path.name} is not a valid ABI file: {clean(str(error))[:200]}") from error
+        raise Failure(f"{path.name} is not a valid ABI file: {_mistake(error)}") from error
+
+
+def _mistake(error: Exception) -> str:
+    """Returns the message of an error, with the valid words if a key, or the value of one, is not among them."""
+    text = str(clean(str(error)))[:200]
+    if match := re.fullmatch(r"Object contains unknown field `(.+)`", text):
+        return f"it has the key {match[1]}; known: {', '.join(Abi.__struct_fields__[1:])}, [elf]"
+    if match := re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(\w+)`", text):
+        choices = get_args(get_type_hints(Abi)[match[2]])
+        return f"{match[2]} is {match[1]!r}; known: {', '.join(filter(None, choices))}"
+    return text
 
 
 @cache
@@ -118,7 +129,7 @@ def _abi_of(file: str, content: bytes) -> Abi:
     """Returns the ABI of a file's content. Cached, since a command reads all files up to six times. Raises Failure, or
     ValueError for content that is no table of an ABI."""
     abi = msgspec.convert({**clean(tomllib.loads(content.decode())), "name": Path(file).stem}, Abi)
-    if complaint := _complaint_of_elf(abi):
+    if complaint := _complaint_of_elf(abi) or _complaint_of_runs(abi):
         raise Failure(f"{file}: {complaint}")
     # make hands words to a shell, and apt-get takes a name that begins with a dash for an option.
     compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
@@ -135,6 +146,9 @@ def _abi_of(file: str, content: bytes) -> Abi:
 def _complaint_of_elf(abi: Abi) -> str | None:
     if unknown := sorted(set(abi.elf) - set(READERS)):
         return f"[elf] has no key {unknown[0]}; it may say {', '.join(READERS)}"
+    for key, known in CHOICES.items():
+        if (value := abi.elf.get(key, known[0])) not in known:
+            return f"[elf] has {key} = {value!r}; known: {', '.join(map(str, known))}"
     try:
         machine = elf_machine(str(abi.elf["machine"])) if "machine" in abi.elf else None
     except Failure as failure:
@@ -142,6 +156,13 @@ def _complaint_of_elf(abi: Abi) -> str | None:
     if abi.floats and machine and not machine.arithmetic:
         return f"floats cannot be verified of {abi.elf['machine']}: leave it out"
     return None
+
+
+def _complaint_of_runs(abi: Abi) -> str | None:
+    of_any_name = tuple(f"{kind}:" for kind in CLOCKS if not any(board.startswith(f"{kind}:") for board in BOARDS))
+    unknown = [way for way in abi.runs if way not in (NATIVE, *BOARDS) and not way.startswith(of_any_name)]
+    known = f"{NATIVE}, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST, serial:PATH"
+    return f"runs names {unknown[0]!r}; known: {known}" if unknown else None
 
 
 def read_abis(folder: Path) -> dict[str, Abi]:

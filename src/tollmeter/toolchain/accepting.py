@@ -8,7 +8,7 @@ import errno
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
     """Verifies one executable, and stores its description if this machine runs the ABI. Returns a failure if it
     violates its ABI file or does not describe itself as a probe must."""
     try:
-        prove_elf(path, abi.elf)
+        prove_elf(path, abi)
         prove_floats(path, abi)
         kept = path.with_name(f"{path.name}.describe")
         if not kept.exists():
@@ -137,6 +137,11 @@ def _arm_attribute(elf: ELFFile, tag: str) -> int:
     return next(values, 0)
 
 
+CHOICES: dict[str, tuple[Value, ...]] = {
+    "class": (32, 64), "order": ("little", "big"), "fp_arch": (0, *_FP_ARCH.values()),
+}  # fmt: skip
+"""Values of the keys of an ABI file's [elf] that have few."""
+
 # The keys of an ABI file's [elf], and where in the file each is read. cpu_arch: the architecture that the code needs.
 # fp_arch: the floating-point instructions that it may use, 0 for none. arm_isa: 0 where it is Thumb alone. vfp_args: 1
 # where arguments travel in floating-point registers.
@@ -152,25 +157,25 @@ READERS: dict[str, Callable[[ELFFile], Value]] = {
 }
 
 
-def prove_elf(path: Path, promises: Mapping[str, Value]) -> None:
+def prove_elf(path: Path, abi: Abi) -> None:
     """Raises Failure if an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
         with path.open("rb") as file:
-            trouble = _broken_promise(ELFFile(file), promises)
+            trouble = _broken_promise(ELFFile(file), abi)
     except (OSError, ELFError) as error:
         raise Failure(f"{path.name} is not an executable that can be read back: {error}", 1) from error
     if trouble:
         raise Failure(f"{path.parent.name}/{path.name} {trouble}", 1)
 
 
-def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
-    for key, promised in promises.items():
+def _broken_promise(elf: ELFFile, abi: Abi) -> str | None:
+    for key, promised in abi.elf.items():
         actual = READERS[key](elf)
         if actual != promised:
-            return f"says {key} {actual} in its ELF file, where its ABI file promises {promised}"
+            return f"says {key} {actual} in its ELF file, where {abi.name}.toml promises {promised}"
     kinds = {segment["p_type"] for segment in elf.iter_segments()}
     if "PT_INTERP" in kinds or "PT_DYNAMIC" in kinds:
         return "is not static: it needs a loader, which the measured machine may not have"

@@ -225,5 +225,5 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         if missing is None:
             return name, open_here(root, name)
         complaints.append(f"{missing.reason}: {missing.mend}" if missing.mend else missing.reason)
-    own = f"{cpu_lack(abi) or 'this kernel does not run it'}, and its file names no emulator"
+    own = f"{cpu_lack(abi) or 'this kernel does not run it'}, and {abi.name}.toml names no emulator"
     raise Failure("; ".join(complaints) or own, 5)

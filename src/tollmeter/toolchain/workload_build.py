@@ -74,7 +74,7 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
         words += [f'-D{name}="{value}"' for name, value in defines.items()]
         words += [f"{_OURS}/command.c", f"build/{abi.name}/libtoll.a", "-pthread", "-lm", "-o", f"{executable}"]
         _run(words, root, f"{executable.name} for {abi.name}")
-        prove_elf(executable, abi.elf)
+        prove_elf(executable, abi)
         stamp.write_text(age, encoding="utf-8")
         return executable
 
@@ -155,7 +155,7 @@ def _program(
         prepare(compiler, abi, Path(own))
         command = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{own}", *compiled, "-lm", "-o", f"{made}"]
         _run(command, root, f"{name} for {abi.name}")
-        prove_elf(made, abi.elf)
+        prove_elf(made, abi)
         made.replace(executable)
     return executable
 
