@@ -130,8 +130,15 @@ def test_a_gauge_is_what_the_probe_said() -> None:
         [outcome(gauges={"entries": value}, visit=i) for i, value in enumerate((64.0, 72.0, 64.0))], probe(one)
     )
     assert (found.median, found.visits, found.status) == (pytest.approx(64 * (72 / 64) ** 0.25), 3, "ok")
-    assert only([outcome(gauges={})], probe(one)).status == "unsupported"
     assert only([outcome(gauges={"entries": inf})], probe(one)).status == "unstable"
+
+
+def test_a_gauge_that_the_probe_never_reports_is_named() -> None:
+    told = probe(*(metric(name, unit="count", source="gauge") for name in ("entries", "lines")))
+    visits = [outcome(gauges={"entries": 64.0}, visit=visit) for visit in range(3)]
+    reported, lacking = rows(visits, {"any.probe": told})
+    assert (reported.status, lacking.status) == ("ok", "unsupported")
+    assert lacking.reason == "the probe declares its metric lines and reports no value of it here"
 
 
 def test_the_worst_value_is_the_greatest_of_all_visits_and_rare_events_have_their_mean_rate() -> None:

@@ -304,7 +304,8 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
         return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
     if not outcomes:
-        return bare(first, visited.probe, metric, "unsupported", "the probe finds no such value here")
+        why = f"the probe declares its metric {metric.name} and reports no value of it here"
+        return bare(first, visited.probe, metric, "unsupported", why)
     if not finite:
         return bare(first, visited.probe, metric, "unstable", "the probe gave no finite value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
