@@ -11,7 +11,7 @@ from tollmeter.model import Profile
 from tollmeter.numbers.meanings import BILLED
 from tollmeter.report.bills import OWN, SavedBill, saved_bills
 from tollmeter.report.charts import marks
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, Subject, picture
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject, picture
 from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import profile_verdict, title_of
@@ -169,7 +169,7 @@ def attribution(bench: Bench) -> Iterator[Chart]:
     )
 
 
-def _bars(attributions: Sequence[Attribution]) -> Picture:
+def _bars(attributions: Sequence[Attribution]) -> Drawing:
     data = [
         {"label": program_name(each), "part": part.name, "place": place,
          "share": 100 * (part.ns or 0.0) / each.first_ns, "said": str(quantity(part.ns, "ns")),
@@ -180,7 +180,7 @@ def _bars(attributions: Sequence[Attribution]) -> Picture:
     return stacked_bars(data, order, "saved, % of the first's CPU time", TIPS)
 
 
-def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[Spec]) -> Picture:
+def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[Spec]) -> Drawing:
     """A bar for each label, of parts in their order."""
     encoding = {
         "x": quantitative("share", title=title, stack="zero", axis=marks.BESIDE_WORDS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -27,34 +27,25 @@ Name = Callable[[Row], str]
 
 @dataclass(frozen=True)
 class Drawing:
-    """Makes a specification from the data of its marks when it is requested, so that two runs may share it.
-
-    spec: Vega-Lite without colours, which chart_style.config gives; width "container"."""
+    """A specification with the data of its marks: Vega-Lite without colours, which chart_style.config gives; width
+    "container". made: the specification of a drawing of one run. A subclass makes its own from the data when it is
+    requested, so that two runs may share it."""
 
     data: Sequence[Datum]
+    made: Spec = field(default_factory=dict, kw_only=True)
 
     @property
     def spec(self) -> Spec:
-        raise NotImplementedError
+        return self.made
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
         """Returns the drawings of two runs: one with the data of both, or two if axes differ. runs: their labels."""
         return self, other
 
 
-@dataclass(frozen=True)
-class Picture(Drawing):
-    """A specification that cannot show two runs."""
-
-    made: Spec
-
-    @property
-    def spec(self) -> Spec:
-        return self.made
-
-
-def picture(spec: Spec) -> Picture:
-    return Picture(max(spec["datasets"].values(), key=len, default=()), spec)
+def picture(spec: Spec) -> Drawing:
+    """Returns a specification that cannot show two runs, as a drawing."""
+    return Drawing(max(spec["datasets"].values(), key=len, default=()), made=spec)
 
 
 @dataclass(frozen=True)
