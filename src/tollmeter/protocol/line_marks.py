@@ -44,17 +44,9 @@ class Stamp(NamedTuple):
     ns: int
 
 
-class Arrived(NamedTuple):
-    """The arrived marks. ns: time of arrival by a mark's number; a missing mark was lost."""
-
-    ns: Mapping[int, int]
-    lost: int
-    doubled: int
-    inserted: int
-
-
-def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
-    """Returns the arrived marks. made: marks that the visit reports. Of a duplicated byte, the first arrival counts.
+def arrived(stamps: Sequence[Stamp], made: int) -> tuple[dict[int, int], int]:
+    """Returns the time of arrival in ns by a mark's number, and the number of bytes that arrived twice, of which the
+    first counts. A missing mark was lost; a byte that is neither was inserted. made: marks that the visit reports.
 
     Numbers only increase, so that a byte is the next mark with this number modulo 128, if it is not far ahead. If the
     following byte is the expected one, the byte is foreign."""
@@ -68,7 +60,7 @@ def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
         elif due + ahead < made and ahead <= _MOST_LOST and not (ahead and behind and (behind.byte - due) % MARK == 0):
             ns[due + ahead] = stamp.ns
             due += ahead + 1
-    return Arrived(ns, made - len(ns), doubled, len(stamps) - len(ns) - doubled)
+    return ns, doubled
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
@@ -80,13 +72,14 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
         return stream
     records = [_payload(record_line) for record_line in lines]
     samples = [record for record in records if record["k"] == "sample"]
-    came = arrived(stamps, max(_first_mark(record_line) + len(_marked(record_line)) for record_line in samples))
-    by_line = _rate(samples, came, line, is_stopped=bool(records[-1].get("stopped")))
-    timed = [_timed(record, came, by_line.value, line) for record in records[:-1]]
+    made = max(_first_mark(record_line) + len(_marked(record_line)) for record_line in samples)
+    ns, doubled = arrived(stamps, made)
+    by_line = _rate(samples, ns, made, line, is_stopped=bool(records[-1].get("stopped")))
+    timed = [_timed(record, ns, by_line.value, line) for record in records[:-1]]
     firsts = [_first_mark(sample) for sample in samples]
-    empty = [came.ns[first + 1] - came.ns[first] for first in firsts if {first, first + 1} <= came.ns.keys()]
+    empty = [ns[first + 1] - ns[first] for first in firsts if {first, first + 1} <= ns.keys()]
     marks = Marks(
-        came=len(came.ns), lost=came.lost, doubled=came.doubled, inserted=came.inserted,
+        came=len(ns), lost=made - len(ns), doubled=doubled, inserted=len(stamps) - len(ns) - doubled,
         empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
     )  # fmt: skip
     timed.append(msgspec.to_builtins(marks))
@@ -117,20 +110,23 @@ def _marked(sample: Mapping[str, Any]) -> Sequence[int]:
     return marked
 
 
-def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_stopped: bool) -> Rate:
+def _rate(
+    samples: Sequence[Mapping[str, Any]], ns: Mapping[int, int], made: int, line: str, *, is_stopped: bool
+) -> Rate:
     """Returns the nanoseconds of the line for one of the target's. Raises NotTimed."""
     moments = [
-        (own, came.ns[number])
+        (own, ns[number])
         for sample in samples
         for number, own in enumerate(_marked(sample), _first_mark(sample))
-        if number in came.ns
+        if number in ns
     ]
-    made = len(came.ns) + came.lost
-    if not came.ns:
+    if not ns:
         raise NotTimed(f"no mark arrived over {line}: all {made} were lost", is_stopped)
     fitted = rate(moments)
     if fitted is None or fitted.value <= 0:
-        raise NotTimed(f"{came.lost} of {made} marks were lost on {line}: too few arrived to time a visit", is_stopped)
+        raise NotTimed(
+            f"{made - len(ns)} of {made} marks were lost on {line}: too few arrived to time a visit", is_stopped
+        )
     if fitted.error > _MOST_ERROR:
         raise NotTimed(
             f"too few of {made} marks arrived over {line} without delay: the halves of the visit give rates of the two "
@@ -140,7 +136,7 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
     return fitted
 
 
-def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[str, Any]:
+def _timed(record: dict[str, Any], arrived_ns: Mapping[int, int], by: float, line: str) -> dict[str, Any]:
     """Returns a record in the line's time. by: nanoseconds of the line for one of the target's."""
     if record["k"] == "clock":
         return {**record, "source": line, "kind": "external"}
@@ -155,7 +151,7 @@ def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[
     if lanes := [[done, round(ns * by)] for done, ns in record.get("lanes", ())]:
         times["lanes"] = lanes
     first = _first_mark(record)
-    stamped = [came.ns.get(number) for number in range(first, first + len(_marked(record)))]
+    stamped = [arrived_ns.get(number) for number in range(first, first + len(_marked(record)))]
     return {**record, **times, "own": own, "stamped": stamped}
 
 
