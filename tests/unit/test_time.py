@@ -620,7 +620,7 @@ def test_energy_is_that_of_whole_packages_and_survives_a_round_of_the_counter(tm
     assert energy.taken_uj(several, before, energy.read_counters(several)) == 5 + 25
     counters[0].unlink()
     assert energy.taken_uj(several, before, energy.read_counters(several)) == energy.UNREADABLE
-    assert energy.packages(tmp_path / "nowhere") == ()
+    assert energy.packages(tmp_path / "nowhere") == {}
 
 
 def test_a_run_has_its_energy_and_a_command_a_ratio_of_it(executable: Path, tmp_path: Path) -> None:

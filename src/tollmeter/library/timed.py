@@ -152,7 +152,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
                 options.input,
                 _file_of(options.output),
                 options.timeout_s,
-                packages=energy.packages() if command_metrics.ENERGY in base.counted else (),
+                packages=energy.packages() if command_metrics.ENERGY in base.counted else {},
             ) as process,
             no_collections(),
         ):

@@ -5,9 +5,8 @@ includes everything that runs on its package, idle cores included, in steps of 1
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 POWERCAP = Path("/sys/class/powercap")
 UNREADABLE = -1
@@ -16,41 +15,34 @@ LEAST_NS = 50_000_000
 up to 2 % of 50 ms may belong to the time before, or be missing at the end."""
 
 
-class Package(NamedTuple):
-    """A package's counter. most_uj: value at which it wraps to 0."""
-
-    counter: Path
-    most_uj: int
-
-
-def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
-    """Returns the packages whose counters may be read. Most systems allow this to root only, since the counters reveal
-    computations of other processes. Zones of parts of a package are contained in it, and `psys` is of the whole
-    platform: neither is included."""
-    found = []
+def packages(folder: Path = POWERCAP) -> dict[Path, int]:
+    """Returns the counters that may be read, one of each package, with the value in µJ at which each wraps to 0. Most
+    systems allow this to root only, since the counters reveal computations of other processes. Zones of parts of a
+    package are contained in it, and `psys` is of the whole platform: neither is included."""
+    found = {}
     for zone in sorted(folder.glob("*")):
         with contextlib.suppress(OSError, ValueError):
             if (zone / "name").read_text().startswith("package-"):
                 most = int((zone / "max_energy_range_uj").read_text())
                 int((zone / "energy_uj").read_text())
-                found.append(Package(zone / "energy_uj", most))
-    return tuple(found)
+                found[zone / "energy_uj"] = most
+    return found
 
 
-def read_counters(several: Sequence[Package]) -> tuple[int, ...]:
+def read_counters(several: Mapping[Path, int]) -> tuple[int, ...]:
     """Returns each counter in µJ; UNREADABLE if it can no longer be read."""
     counts = []
-    for package in several:
+    for counter in several:
         try:
-            counts.append(int(package.counter.read_text()))
+            counts.append(int(counter.read_text()))
         except (OSError, ValueError):
             counts.append(UNREADABLE)
     return tuple(counts)
 
 
-def taken_uj(several: Sequence[Package], before: Sequence[int], after: Sequence[int]) -> int:
+def taken_uj(several: Mapping[Path, int], before: Sequence[int], after: Sequence[int]) -> int:
     """Returns the energy in µJ between two readings less than one wrap of the counter apart; UNREADABLE without one."""
     if not several or UNREADABLE in (*before, *after):
         return UNREADABLE
-    rounds = zip(several, before, after, strict=True)
-    return sum((last - first) % (package.most_uj + 1) for package, first, last in rounds)
+    rounds = zip(several.values(), before, after, strict=True)
+    return sum((last - first) % (most + 1) for most, first, last in rounds)

@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -102,10 +102,11 @@ class Timer:
         output_file: str = "",
         limit_s: float = 0.0,
         *,
-        packages: Sequence[energy.Package] = (),
+        packages: Mapping[Path, int] = {},
     ) -> None:
         """Stores the commands and their options; entering the context starts the timer. several: the commands. limit_s:
-        time limit of one run, s; 0 for no limit. packages: CPU packages whose energy is read around each run."""
+        time limit of one run, s; 0 for no limit. packages: counters read around each run, as `energy.packages`
+        returns them."""
         self._packages = packages
         self._executable = executable
         self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
