@@ -16,6 +16,7 @@ from support.example_runs import healthy, slowed, with_index
 from tollmeter.cli.main import main
 from tollmeter.fleet import health as judging
 from tollmeter.fleet.health import health, unlike_nodes
+from tollmeter.library import derive
 from tollmeter.library.derive import derived_table
 from tollmeter.library.limits import Limits, read_limits
 from tollmeter.model import Failure, Results, Row
@@ -36,10 +37,6 @@ def of_node(node: int, home: int, rate: float) -> Row:
     return replace(made, low=rate * 0.98, high=rate * 1.02, parameters={"node": node, "home": home, "size": 4096})
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, results: Results) -> None:
-    monkeypatch.setattr(judging, "open_run", lambda _: results)
-
-
 def test_a_slow_memory_node_is_named_and_remote_ones_are_not() -> None:
     rates = {0: 80e9, 1: 41e9, 2: 78e9, 3: 82e9}
     rows = [of_node(node, home, rates[home] / (1 + (node != home))) for node in rates for home in rates]
@@ -53,25 +50,22 @@ def limits(folder: Path, text: str) -> Limits:
     return read_limits(None, folder / "limits.toml")
 
 
-def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_it_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_it_is_not(tmp_path: Path) -> None:
     results = machine("n1")
     one = next(each for each in results.index.rows if each.unit == "ns")
     assert one.median and one.low
-    measured(monkeypatch, results)
     glob = f'[[rows]]\nrow = "{full_name(one)}"\n'
-    beyond = health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.low * 0.9 / 1000:.9f} us"'))
-    assert any(one.probe in each and "at most" in each for each in beyond.slower)
-    within = health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.median:.9f} ns"'))
-    assert not within.slower and not within.unmeasured
+    slower, _ = health(results, None, limits(tmp_path, f'{glob}at_most = "{one.low * 0.9 / 1000:.9f} us"'))
+    assert any(one.probe in each and "at most" in each for each in slower)
+    within = health(results, None, limits(tmp_path, f'{glob}at_most = "{one.median:.9f} ns"'))
+    assert within == ([], [])
     visited = Limits(bounds=limits(tmp_path, f'{glob}at_most = "{one.low / 2:.9f} ns"').bounds)
     few = [replace(row, visits=2) for row in results.index.rows]
     assert visited.broken(results) and not visited.broken(replace(results, index=replace(results.index, rows=few)))
-    misspelt = health(HERE, None, limits(tmp_path, '[[rows]]\nrow = "memory.latncy *"\nat_most = "3 ns"'))
-    assert not misspelt.slower and "memory.latncy *" in misspelt.unmeasured[0]
+    slower, unmeasured = health(results, None, limits(tmp_path, '[[rows]]\nrow = "memory.latncy *"\nat_most = "3 ns"'))
+    assert not slower and "memory.latncy *" in unmeasured[0]
     with pytest.raises(Failure, match="another unit"):
-        health(HERE, None, limits(tmp_path, f'{glob}at_most = "3 GB/s"'))
+        health(results, None, limits(tmp_path, f'{glob}at_most = "3 GB/s"'))
 
 
 def test_one_visit_beyond_the_limit_of_a_worst_value_is_enough(tmp_path: Path) -> None:
@@ -111,30 +105,28 @@ def test_a_machine_is_judged_among_its_peers_whatever_its_own_runs_in_the_datase
     for host in [f"n{at}" for at in range(6)]:
         some = machine(host, float(np.exp(0.004 * chance.normal())))
         write_tables(folder, some.index, [(name, derived_table(name, some.index)) for name in ("rows", "machines")])
-    for slower, count in ((1.3, 1), (1.0, 0)):
-        own = machine("n3", slower)
-        measured(monkeypatch, own)
+    for times, count in ((1.3, 1), (1.0, 0)):
+        own = machine("n3", times)
         tables = [(name, derived_table(name, own.index)) for name in ("rows", "machines")]
         monkeypatch.setattr(judging, "add_to_dataset", lambda _, to, __, of=(own.index, tables): write_tables(to, *of))
-        found = health(HERE, str(folder), Limits())
-        assert (len(found.slower), found.unmeasured) == (count, ())
-        assert not count or "30 % slower than its 5 peers" in found.slower[0]
+        slower, unmeasured = health(own, str(folder), Limits())
+        assert (len(slower), unmeasured) == (count, [])
+        assert not count or "30 % slower than its 5 peers" in slower[0]
 
 
-def test_rows_that_did_not_converge_are_said_and_end_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_did_not_converge_are_said_and_end_with_1() -> None:
     results = machine("n1")
     wide = replace(results.index.rows[0], converged=False)
-    measured(monkeypatch, with_index(results, rows=(wide, *results.index.rows[1:])))
-    found = health(HERE, None, Limits())
-    assert not found.slower and len(found.unmeasured) == 1 and wide.probe in found.unmeasured[0]
-    assert report.reason(found.slower, found.unmeasured).startswith("toll: not measured: ")
+    slower, unmeasured = health(with_index(results, rows=(wide, *results.index.rows[1:])), None, Limits())
+    assert not slower and len(unmeasured) == 1 and wide.probe in unmeasured[0]
+    assert report.reason(slower, unmeasured).startswith("toll: not measured: ")
     assert report.reason((), ()) == ""
 
 
 def test_the_verb_writes_each_format_and_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    measured(monkeypatch, machine("n1"))
+    monkeypatch.setattr(derive, "open_run", lambda _: machine("n1"))
     monkeypatch.setattr("tollmeter.library.places.find_run", lambda _: HERE)
     assert main(["health", "--run", "here", "--format", "prometheus"]) == 0
     said = capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from support.builders import row
 from support.example_runs import healthy, with_index
 from tollmeter.findings import all_findings
-from tollmeter.fleet import health as judging
+from tollmeter.fleet.health import health
 from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus
 from tollmeter.library.limits import read_limits
 from tollmeter.model import CoreKind, MemoryNode, Metric, Outcome, Point, Probe, Results, Sample, Topology, Value, Work
@@ -179,14 +178,12 @@ def test_the_chart_each_cpu_has_the_cpus_side_by_side_in_the_order_of_their_cach
     assert [one["label"] for one in chart.drawing.data if one["label"]] == ["CPU 4"]
 
 
-def test_a_slow_cpu_drains_and_rows_of_the_sweep_need_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_cpu_drains_and_rows_of_the_sweep_need_no_interval() -> None:
     planted = planted_run()
     found = tuple(finding for finding in all_findings(planted) if finding.name == "machine.a_cpu_is_slow")
-    monkeypatch.setattr(judging, "open_run", lambda _: with_index(planted, findings=found))
-    judged = judging.health(Path(), None, read_limits(None, None))
-    assert judged.slower[0].startswith("CPU 4: clock 2.1")
-    assert not any("each_cpu" in line for line in judged.unmeasured)
+    slower, unmeasured = health(with_index(planted, findings=found), None, read_limits(None, None))
+    assert slower[0].startswith("CPU 4: clock 2.1")
+    assert not any("each_cpu" in line for line in unmeasured)
     withheld = with_index(planted, findings=(), withheld=("machine.a_cpu_is_slow",))
-    monkeypatch.setattr(judging, "open_run", lambda _: withheld)
-    judged = judging.health(Path(), None, read_limits(None, None))
-    assert not judged.slower and any("CPUs differ" in line for line in judged.unmeasured)
+    slower, unmeasured = health(withheld, None, read_limits(None, None))
+    assert not slower and any("CPUs differ" in line for line in unmeasured)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +14,7 @@ from tollmeter.cli import shared_options as shared
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import print_view, write
-from tollmeter.model import Failure, first_few
-
-if TYPE_CHECKING:
-    from tollmeter.fleet.health import Health
+from tollmeter.model import Failure, Results, first_few
 
 FORMATS = ("table", "json", "prometheus", "drain")
 UNMEASURED = 1
@@ -44,6 +42,7 @@ def health(
     from tollmeter.fleet.health import PRECISION, SUITE, check_reference
     from tollmeter.fleet.health import health as health_of
     from tollmeter.library import places
+    from tollmeter.library.derive import open_run
     from tollmeter.library.limits import read_limits
 
     allowed = read_limits(limit, limits)
@@ -52,23 +51,23 @@ def health(
     measured = (
         places.find_run(run) if run else measured_suite((SUITE, *(words or ())), budget, PRECISION, folder=folder)
     )
-    found = health_of(measured, reference, allowed)
-    _write(found, form, out)
-    if found.slower:
-        raise Failure(f"slower than it should be: {first_few(found.slower, 1)}", TRIPPED)
-    if found.unmeasured:
-        raise Failure(f"not measured: {first_few(found.unmeasured, 1)}", UNMEASURED)
+    results = open_run(measured)
+    slower, unmeasured = health_of(results, reference, allowed)
+    _write(results, slower, unmeasured, form, out)
+    if slower:
+        raise Failure(f"slower than it should be: {first_few(slower, 1)}", TRIPPED)
+    if unmeasured:
+        raise Failure(f"not measured: {first_few(unmeasured, 1)}", UNMEASURED)
 
 
-def _write(found: Health, form: str, out: Path | None) -> None:
+def _write(results: Results, slower: Sequence[str], unmeasured: Sequence[str], form: str, out: Path | None) -> None:
     from tollmeter.fleet.health import checked_rows
     from tollmeter.report import health as report
 
-    judged = found.slower, found.unmeasured
     if form == "table" and out is None:
-        print_view([*report.sentences(*judged), report.table(checked_rows(found.results))])
+        print_view([*report.sentences(slower, unmeasured), report.table(checked_rows(results))])
     elif form in ("table", "drain"):
-        write(report.reason(*judged).encode(), out)
+        write(report.reason(slower, unmeasured).encode(), out)
     else:
         written = {"json": report.as_json, "prometheus": report.prometheus}[form]
-        write(written(found.results, *judged), out)
+        write(written(results, slower, unmeasured), out)

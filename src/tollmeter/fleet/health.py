@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import expm1
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tollmeter.fleet.collecting import judged_machines
 from tollmeter.fleet.judged import LEAST_NODES, JudgedModel, is_rate
 from tollmeter.fleet.matrix import is_dataset
 from tollmeter.fleet.report import node_reasons
-from tollmeter.library.derive import add_to_dataset, open_run
+from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits
 from tollmeter.library.places import find_run
@@ -31,20 +30,10 @@ _SLOW_CPU, _CONTENDED_CPU = "machine.a_cpu_is_slow", "machine.a_cpu_is_contended
 _TABLES = ("rows", "machines")
 
 
-@dataclass(frozen=True)
-class Health:
-    """The answer of `toll health`. slower: the reasons to drain, rows beyond a limit first. unmeasured: why the machine
-    cannot be called healthy although nothing is slower."""
-
-    results: Results
-    slower: tuple[str, ...]
-    unmeasured: tuple[str, ...]
-
-
-def health(folder: Path, reference: str | None, limits: Limits) -> Health:
-    """Returns the health of a machine by its run. Raises Failure: 2 if the reference is neither a run nor a dataset, or
-    a limit's unit is not its row's."""
-    results = open_run(folder)
+def health(results: Results, reference: str | None, limits: Limits) -> tuple[list[str], list[str]]:
+    """Returns the reasons to drain a machine, by its run, rows beyond a limit first; and why it cannot be called
+    healthy although nothing is slower. Raises Failure: 2 if the reference is neither a run nor a dataset, or a limit's
+    unit is not its row's."""
     slow, contended = _unlike_cpus(results)
     slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
     unmeasured = [
@@ -53,10 +42,10 @@ def health(folder: Path, reference: str | None, limits: Limits) -> Health:
     unmeasured += [*contended, *_without_interval(checked_rows(results))]
     if reference is not None:
         beside = _beside_peers if is_dataset(Path(reference)) else _beside_run
-        more, missing = beside(folder, reference, limits)
+        more, missing = beside(results, reference, limits)
         slower += more
         unmeasured += missing
-    return Health(results, tuple(slower), tuple(unmeasured))
+    return slower, unmeasured
 
 
 def check_reference(reference: str) -> None:
@@ -128,8 +117,8 @@ def _is_slower(row: Row, other: Row, limit: float) -> bool:
 # ---- a reference ----------------------------------------------------------------------------------------------------
 
 
-def _beside_run(folder: Path, reference: str, limits: Limits) -> tuple[list[str], list[str]]:
-    compared = gated(reference, str(folder), limits)
+def _beside_run(results: Results, reference: str, limits: Limits) -> tuple[list[str], list[str]]:
+    compared = gated(reference, results.index.run.folder, limits)
     if compared.unlike:
         return [], [f"beside {reference}: {'; '.join(compared.unlike)}"]
     failed = compared.decision.of("slower")
@@ -137,16 +126,16 @@ def _beside_run(folder: Path, reference: str, limits: Limits) -> tuple[list[str]
     return more, [f"{name}: no number, which the reference has" for name in compared.missing]
 
 
-def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], list[str]]:
+def _beside_peers(results: Results, dataset: str, _: Limits) -> tuple[list[str], list[str]]:
     """Returns the rows that are slower than the peers. The dataset's own runs of this machine do not count."""
-    own = machine_name(open_run(folder).index.machine)
+    own = machine_name(results.index.machine)
     with tempfile.TemporaryDirectory() as scratch:
         for table in _TABLES:
             (Path(scratch) / table).mkdir()
             for machine in (Path(dataset) / table).glob("machine=*"):
                 if machine.name != f"machine={own}":
                     (Path(scratch) / table / machine.name).symlink_to(machine.resolve())
-        add_to_dataset(folder, Path(scratch), _TABLES)
+        add_to_dataset(Path(results.index.run.folder), Path(scratch), _TABLES)
         try:
             models = judged_machines([scratch])
         except Failure as failure:
