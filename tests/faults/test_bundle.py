@@ -143,9 +143,9 @@ def test_an_interrupted_one_keeps_what_it_measured(bundle: Path, tmp_path: Path)
         in_time(lambda: journal.exists() and b'{"k":"sample"' in journal.read_bytes())
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
-    run = imported(tmp_path / "out", tmp_path / "run")
-    assert run.visits
-    assert read_journal(run.folder).session.status == "interrupted"
+    folder, capture = imported(tmp_path / "out", tmp_path / "run")
+    assert capture.visits
+    assert read_journal(folder).session.status == "interrupted"
 
 
 def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_path: Path) -> None:
@@ -153,10 +153,10 @@ def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_pat
     noisy = b"\r\n".join(b"[  1.2] noise " + line for line in lines[: len(lines) // 2])
     torn = tmp_path / "capture"
     torn.write_bytes(b"U-Boot 2023\r\n" + noisy[:-100])
-    run = imported(torn, tmp_path / "run")
-    assert 0 < run.visits < imported(measured, tmp_path / "whole").visits
-    assert read_journal(run.folder).session.status == "interrupted"
-    assert not read_journal(run.folder).damage
+    folder, capture = imported(torn, tmp_path / "run")
+    assert 0 < capture.visits < imported(measured, tmp_path / "whole")[1].visits
+    assert read_journal(folder).session.status == "interrupted"
+    assert not read_journal(folder).damage
 
 
 def test_a_hostile_archive_is_read_and_never_extracted(measured: Path, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_hostile_archive_is_read_and_never_extracted(measured: Path, tmp_path:
             entry.type, entry.linkname, entry.size = kind, "/etc/passwd", len(journal) * (kind == tarfile.REGTYPE)
             file.addfile(entry, io.BytesIO(journal))
     before = {path.name for path in tmp_path.parent.iterdir()}
-    assert imported(hostile, tmp_path / "run").visits
+    assert imported(hostile, tmp_path / "run")[1].visits
     assert {path.name for path in tmp_path.parent.iterdir()} == before
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"journal.jsonl", "run.toml"}
 
@@ -191,7 +191,7 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
         in_time((tmp_path / "out/journal.jsonl").exists)
         process.send_signal(signal.SIGINT)
         process.wait(60)
-    visited = {outcome.point for outcome in read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes}
+    visited = {outcome.point for outcome in read_journal(imported(tmp_path / "out", tmp_path / "run")[0]).outcomes}
     sizes = ("1KiB..64KiB", "0.5xL2", "4xLAST")
     suite = Suite(name="both", question="", select=(
         Select(probe="memory.latency"),
@@ -226,7 +226,7 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     subprocess.run(
         [runner, tmp_path / "t", "--budget", "2", "--out", tmp_path / "out"], capture_output=True, check=True
     )
-    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run")[0]).outcomes
     given = {outcome.cpus for outcome in outcomes if outcome.point.probe == probes[0] and outcome.cpus}
     assert given == {tuple(cpus)}
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
@@ -248,7 +248,7 @@ def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(bu
     probe.write_text(f'#!/bin/sh\nexport TOLL_SYSTEM_ROOT={root}\n{second} && {odd}\nexec {real} "$@"\n')
     words = [runner, tmp_path / "t", "--budget", str(budget_s), "--out", tmp_path / "out"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run")[0]).outcomes
     assert {outcome.status for outcome in outcomes} == {"ok"}
     first = [tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round == 0]
     relations = {(a % 8 == b % 8, a % 2 == b % 2) for a, b in first}
@@ -298,7 +298,7 @@ def test_a_kernel_with_twenty_calls_has_numbers_and_sentences(unpacked: Path, tm
     done = subprocess.run(words, capture_output=True, check=False)
     assert done.returncode == 0
     (tmp_path / "capture").write_bytes(done.stdout)
-    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run")[0]).outcomes
     well = {outcome.point.probe for outcome in outcomes if outcome.status == "ok"}
     ill = {outcome.point.probe for outcome in outcomes if outcome.status != "ok"}
     assert set(PROBES) <= well
@@ -325,7 +325,7 @@ def test_a_header_of_an_archive_is_never_read_whole(tmp_path: Path) -> None:
 def test_a_script_of_an_archive_measures_where_it_was_unpacked(unpacked: Path, tmp_path: Path) -> None:
     done = subprocess.run(["sh", unpacked / "run.sh", "--budget", "1"], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0
-    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+    assert imported(tmp_path / "toll-run", tmp_path / "run")[1].visits
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
@@ -337,7 +337,7 @@ def test_it_runs_where_there_is_only_busybox(bundle: Path, busybox: Path, tmp_pa
     words = ["chroot", tmp_path, "/bin/busybox", "sh", "/t.sh", "--budget", "2"]
     assert subprocess.run(words, capture_output=True, check=False, env={"PATH": "/bin:/usr/sbin"}).returncode == 0
     assert not list((tmp_path / "tmp").iterdir())
-    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+    assert imported(tmp_path / "toll-run", tmp_path / "run")[1].visits
 
 
 def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
@@ -354,7 +354,7 @@ def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
              "max", "-m", "512", "-kernel", kernel, "-initrd", tmp_path / "rd", "-append",
              "console=ttyS0 quiet -- --budget 3", "-serial", f"file:{tmp_path}/serial"]  # fmt: skip
     assert subprocess.run(words, check=False, timeout=LONG_S).returncode == 0
-    outcomes = read_journal(imported(tmp_path / "serial", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "serial", tmp_path / "run")[0]).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
 
 
@@ -374,7 +374,7 @@ def test_the_runner_of_another_cpu_measures_under_an_emulator(abi: str, emulator
         (folder / probe).chmod(0o755)
     words = [command, folder / "toll-runner", folder.parent, "--out", tmp_path / "out", "--budget", "3"]
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
-    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "out", tmp_path / "run")[0]).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
     assert {outcome.point.abi for outcome in outcomes} == {abi}
 
@@ -397,7 +397,7 @@ def test_as_process_1_of_a_container_it_ends_and_keeps_its_journal(bundle: Path,
     words = ["unshare", "--pid", "--fork", "--mount-proc", "sh", bundle, "--budget", "1"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=LONG_S)
     assert done.returncode == 0
-    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+    assert imported(tmp_path / "toll-run", tmp_path / "run")[1].visits
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a sandbox of gVisor's without user namespaces")
@@ -410,7 +410,7 @@ def test_a_sandbox_of_gvisor_has_numbers(bundle: Path, tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, check=False, timeout=LONG_S, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "capture").write_bytes(done.stdout)
-    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    outcomes = read_journal(imported(tmp_path / "capture", tmp_path / "run")[0]).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
 
 
@@ -435,4 +435,4 @@ def test_it_runs_with_toyboxs_tools(bundle: Path, tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr
     assert not list((tmp_path / "tmp").iterdir())
-    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+    assert imported(tmp_path / "toll-run", tmp_path / "run")[1].visits

@@ -101,4 +101,4 @@ def test_a_full_disk_leaves_no_part_of_a_run_and_advises_nothing_that_measures_h
     assert "resume" not in caught.value.sentence
     assert kept.value.exit_code == 5 and f"write to {tempfile.gettempdir()}" in kept.value.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["capture"]
-    assert len(read_journal(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes) == 40
+    assert len(read_journal(imported(tmp_path / "capture", tmp_path / "run")[0]).outcomes) == 40

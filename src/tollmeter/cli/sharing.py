@@ -162,12 +162,12 @@ def import_(
     from tollmeter.library.places import shown
     from tollmeter.report.numbers import count
 
-    made = imported(file, out)
-    if made.lost:
-        print_notice(f"{made.lost} streams of {file} were damaged, and are left out")
-    folder = str(shown(made.folder))
+    made, capture = imported(file, out)
+    if capture.session.lost:
+        print_notice(f"{capture.session.lost} streams of {file} were damaged, and are left out")
+    folder = str(shown(made))
     print(folder)
-    print_notice(f"{count(made.visits, 'visit')}: `{typed('show', folder)}`, `{typed('report', folder)}`")
+    print_notice(f"{count(capture.visits, 'visit')}: `{typed('show', folder)}`, `{typed('report', folder)}`")
 
 
 # ---- serve ----------------------------------------------------------------------------------------------------------

@@ -193,24 +193,16 @@ def _script(template: str, sections: Mapping[str, bytes], machines: Mapping[str,
 # ---- what comes back ------------------------------------------------------------------------------------------------
 
 
-class Imported(NamedTuple):
-    """An imported run. lost: incomplete streams."""
-
-    folder: Path
-    visits: int
-    lost: int
-
-
-def imported(path: Path, out: Path | None) -> Imported:
-    """Imports a journal or capture as a run folder. Raises Failure: 2 if the file does not exist or the folder is
-    taken, 5 if it contains no run of a bundle."""
+def imported(path: Path, out: Path | None) -> tuple[Path, Capture]:
+    """Imports a journal or capture as a run. Returns the run's folder, and what was captured. Raises Failure: 2 if the
+    file does not exist or the folder is taken, 5 if it contains no run of a bundle."""
     with Kept() as kept:
         capture = captured(path, kept.add)
         request = request_of(path, capture)
         folder = out.resolve() if out else places.new_folder(request.suite.name)
         write_run(capture, kept, request, folder)
     places.set_last_run(folder)
-    return Imported(folder, capture.visits, capture.session.lost)
+    return folder, capture
 
 
 def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folder: Path) -> None:

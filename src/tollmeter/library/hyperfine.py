@@ -40,10 +40,6 @@ class Result(Record, frozen=True):
     parameters: dict[str, str] = {}
 
 
-class _Results(Record, frozen=True):
-    results: tuple[Result, ...]
-
-
 def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list[Result]:
     """Returns the results of the timed commands."""
     results = []
@@ -111,10 +107,10 @@ def read_results(path: Path) -> tuple[Result, ...]:
     """Returns the results in hyperfine's JSON. Raises Failure (2) for other content."""
     try:
         document = clean(msgspec.json.decode(path.read_bytes()))
-        return msgspec.convert(document, _Results).results
+        return msgspec.convert(document["results"], tuple[Result, ...])
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise Failure(f"{path} is not what hyperfine --export-json writes: {error}") from error
 
 
