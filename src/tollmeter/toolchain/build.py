@@ -12,7 +12,7 @@ import re
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -47,14 +47,6 @@ _TRIAL_CXX = """
 #include <stdlib.h>
 struct object { virtual uint64_t call() = 0; };
 """
-
-
-class BuildResult(NamedTuple):
-    """The result of building an ABI. anew: probes that were linked now. broken: probes that are left out, and why."""
-
-    abi: str
-    anew: Sequence[str] = ()
-    broken: Mapping[str, str] = {}
 
 
 # ---- compilers --------------------------------------------------------------------------------------------------
@@ -131,16 +123,16 @@ class Task(NamedTuple):
     probes: Collection[str]
 
 
-def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int], None]) -> list[BuildResult | Failure]:
-    """Returns the result of each build, or its failure. report: called with the number of completed files, and the
-    total."""
+def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int], None]) -> list[list[str] | Failure]:
+    """Returns the probes that each build linked now, or its failure. report: called with the number of completed
+    files, and the total."""
     numbers, turn = itertools.count(1), Lock()
 
     def one_more() -> None:
         with turn:
             report(next(numbers), total)
 
-    def built(task: Task) -> BuildResult | Failure:
+    def built(task: Task) -> list[str] | Failure:
         try:
             return build_abi(root, *task, one_more)
         except Failure as failure:
@@ -171,14 +163,15 @@ def build_abi(
     compiler: str,
     probes: Collection[str] | None = None,
     report: Callable[[], None] = lambda: None,
-) -> BuildResult:
-    """Builds and checks the named probes, or all, unless they are up to date. A failing probe is left out with a
-    sentence. Raises Failure if none is left. report: called for each file that is made."""
+) -> list[str]:
+    """Builds and checks the named probes, or all, unless they are up to date. Returns the probes that were linked now.
+    A failing probe is left out with a sentence. Raises Failure if none is left. report: called for each file that is
+    made."""
     with locked(root, abi):
         proven.drop_forgotten(root, abi)
         lacking = _lacking(root, abi, probes)
         if not lacking:
-            return BuildResult(abi.name)
+            return []
         sources = proven.begin(root, abi, lacking)
         folder = root / "build" / abi.name
         words = [*proven.options_of(sources), *_goals(abi, lacking)]
@@ -192,7 +185,7 @@ def build_abi(
             probe, sentence = next(iter(broken.items()))
             raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
         proven.finish(root, abi, sources, good, broken)
-        return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in made], broken)
+        return [probe for probe in good if f"build/{abi.name}/{probe}" in made]
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:

@@ -31,7 +31,7 @@ from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.abis import known_abis, make_beside, open_here, refused_abis
 from tollmeter.toolchain.accepting import check_description
-from tollmeter.toolchain.build import BuildResult, Task, build_several, find_compiler
+from tollmeter.toolchain.build import Task, build_several, find_compiler
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
@@ -142,18 +142,18 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     began = time.monotonic()
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
-    if sentence := build_sentence([result for result in done if isinstance(result, BuildResult)]):
+    by_abi = dict(zip((task.abi.name for task in tasks), done, strict=True))
+    if sentence := build_sentence({name: result for name, result in by_abi.items() if isinstance(result, list)}):
         notify(f"{sentence}: {time.monotonic() - began:.0f} s")
-    pairs = zip((task.abi.name for task in tasks), done, strict=True)
-    failed = {name: result for name, result in pairs if isinstance(result, Failure)}
+    failed = {name: result for name, result in by_abi.items() if isinstance(result, Failure)}
     return {name: Failure(f"{name}: {failure.sentence}", failure.exit_code) for name, failure in failed.items()}
 
 
-def build_sentence(several: Sequence[BuildResult]) -> str:
+def build_sentence(made: ProbesByAbi) -> str:
     """Returns the list of built probes as a sentence; empty if none was built."""
-    anew = dict.fromkeys(probe for made in several for probe in made.anew)
+    anew = dict.fromkeys(probe for probes in made.values() for probe in probes)
     what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
-    return f"built {what} for {', '.join(made.abi for made in several if made.anew)}" if anew else ""
+    return f"built {what} for {', '.join(abi for abi, probes in made.items() if probes)}" if anew else ""
 
 
 # ---- gaps -----------------------------------------------------------------------------------------------------------
