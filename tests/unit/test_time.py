@@ -23,7 +23,14 @@ from tollmeter.cli.main import main
 from tollmeter.cli.time import with_joined_values
 from tollmeter.findings import carried
 from tollmeter.library import timed
-from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_no_energy, why_uncounted
+from tollmeter.library.command_metrics import (
+    ACCOUNTED,
+    COMMAND_METRICS,
+    SOFTWARE,
+    values_of,
+    why_no_energy,
+    why_uncounted,
+)
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared_sentences, read_results, results_of
 from tollmeter.library.options import Options, TimeOptions, statuses
@@ -304,7 +311,7 @@ def test_metrics_that_are_asked_for_are_counted_in_every_run_and_compared(tmp_pa
 
 
 def test_more_events_than_the_pmu_has_counters_are_taken_in_turns(tmp_path: Path) -> None:
-    hardware = [name for name, metric in COMMAND_METRICS.items() if not metric.of and metric.is_hardware]
+    hardware = [name for name in COMMAND_METRICS if name not in (*ACCOUNTED, *SOFTWARE)]
     process = Process(noisy(10, 10), counts=EVERY_COUNT)
     _, results = measured(tmp_path, process, TimeOptions(runs=12, metrics=tuple(COMMAND_METRICS)))
     turns = process.events[2::2]
@@ -491,7 +498,7 @@ def test_runs_are_accounted_and_failures_named(process: Timer) -> None:
 
 
 def test_each_metric_is_an_event_that_the_process_knows(process: Timer) -> None:
-    names = [name for name, metric in COMMAND_METRICS.items() if not metric.of]
+    names = [name for name in COMMAND_METRICS if name not in ACCOUNTED]
     refused = [[-count for count in process.run(0, events=[name]).counts] for name in names]
     assert [errno.EINVAL] not in refused
     assert process.run(0, events=["no-such-event"]).counts == (-errno.EINVAL,)

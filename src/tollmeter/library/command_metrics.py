@@ -8,10 +8,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tollmeter.catalog import check_known
-from tollmeter.model import Failure, Unit
+from tollmeter.model import Failure, Metric, Unit
 from tollmeter.targets import energy
 from tollmeter.targets.timer import Ran
 
@@ -20,37 +19,42 @@ _AT_ONCE = 4
 ARM's have six. More events are distributed over runs, so that each count covers a whole run."""
 
 
-class CommandMetric(NamedTuple):
-    """A metric of a command. of: the fields of a run that it sums; empty if the event is counted. is_hardware: whether
-    the PMU counts it."""
-
-    unit: Unit
-    summary: str
-    of: tuple[str, ...] = ()
-    is_hardware: bool = True
-
-
+_METRICS: tuple[tuple[str, Unit, str], ...] = (
+    ("cycles", "cycle", "core cycles in user mode"),
+    ("instructions", "instruction", "in user mode, of one run"),
+    ("branches", "count", "branch instructions in user mode"),
+    ("branch-misses", "count", "mispredicted branches in user mode"),
+    ("cache-references", "count", "accesses of the last cache, as perf(1) defines them for the CPU"),
+    ("cache-misses", "count", "misses of the last cache, as perf(1) defines them for the CPU"),
+    ("L1-dcache-load-misses", "count", "loads that miss the first data cache"),
+    ("LLC-load-misses", "count", "loads that miss the last cache"),
+    ("dTLB-load-misses", "count", "loads that miss the data TLB"),
+    ("page-walks", "count", "loads whose translation is read from the page tables"),
+    ("stalled-cycles-frontend", "cycle", "cycles without an instruction to issue"),
+    ("stalled-cycles-backend", "cycle", "cycles in which no instruction could issue"),
+    ("cpu-migrations", "count", "moves to another CPU"),
+    ("page-faults", "fault", "page faults"),
+    ("minor-faults", "fault", "page faults without a disk"),
+    ("major-faults", "fault", "page faults that waited for a disk"),
+    ("context-switches", "count", "context switches"),
+    ("energy", "J", "energy of all packages of the machine meanwhile"),
+    ("task-clock", "ns", "CPU time of all its threads and children"),
+)
 COMMAND_METRICS = {
-    "cycles": CommandMetric("cycle", "core cycles in user mode"),
-    "instructions": CommandMetric("instruction", "in user mode, of one run"),
-    "branches": CommandMetric("count", "branch instructions in user mode"),
-    "branch-misses": CommandMetric("count", "mispredicted branches in user mode"),
-    "cache-references": CommandMetric("count", "accesses of the last cache, as perf(1) defines them for the CPU"),
-    "cache-misses": CommandMetric("count", "misses of the last cache, as perf(1) defines them for the CPU"),
-    "L1-dcache-load-misses": CommandMetric("count", "loads that miss the first data cache"),
-    "LLC-load-misses": CommandMetric("count", "loads that miss the last cache"),
-    "dTLB-load-misses": CommandMetric("count", "loads that miss the data TLB"),
-    "page-walks": CommandMetric("count", "loads whose translation is read from the page tables"),
-    "stalled-cycles-frontend": CommandMetric("cycle", "cycles without an instruction to issue"),
-    "stalled-cycles-backend": CommandMetric("cycle", "cycles in which no instruction could issue"),
-    "cpu-migrations": CommandMetric("count", "moves to another CPU", is_hardware=False),
-    "page-faults": CommandMetric("fault", "page faults", ("minor_faults", "major_faults")),
-    "minor-faults": CommandMetric("fault", "page faults without a disk", ("minor_faults",)),
-    "major-faults": CommandMetric("fault", "page faults that waited for a disk", ("major_faults",)),
-    "context-switches": CommandMetric("count", "context switches", ("voluntary", "involuntary")),
-    "energy": CommandMetric("J", "energy of all packages of the machine meanwhile", ("energy_uj",)),
-    "task-clock": CommandMetric("ns", "CPU time of all its threads and children", ("user_ns", "system_ns")),
+    name: Metric(name=name, unit=unit, better="less", summary=summary, source="gauge")
+    for name, unit, summary in _METRICS
 }
+ACCOUNTED = {
+    "page-faults": ("minor_faults", "major_faults"),
+    "minor-faults": ("minor_faults",),
+    "major-faults": ("major_faults",),
+    "context-switches": ("voluntary", "involuntary"),
+    "energy": ("energy_uj",),
+    "task-clock": ("user_ns", "system_ns"),
+}
+"""Fields of a run that a metric sums. All other metrics are events that are counted."""
+SOFTWARE = ("cpu-migrations",)
+"""Events that the kernel counts, and not the PMU."""
 
 
 ENERGY, _UJ_OF_J = "energy", 1e6
@@ -67,8 +71,8 @@ def metrics_named(text: str) -> tuple[str, ...]:
 
 def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
     """Returns the groups of events to count in successive executions; at least one."""
-    events = [name for name in names if not COMMAND_METRICS[name].of]
-    hardware = [name for name in events if COMMAND_METRICS[name].is_hardware]
+    events = [name for name in names if name not in ACCOUNTED]
+    hardware = [name for name in events if name not in SOFTWARE]
     others = tuple(name for name in events if name not in hardware)
     some = [hardware[place : place + _AT_ONCE] for place in range(0, len(hardware), _AT_ONCE)]
     return [(*of_one, *others) for of_one in some] or [others]
@@ -77,7 +81,7 @@ def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
 def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, float]:
     """Returns the values of the metrics in one run. events: events counted in it."""
     counts = dict(zip(events, ran.counts, strict=True))
-    accounted = {name: COMMAND_METRICS[name].of for name in names if COMMAND_METRICS[name].of}
+    accounted = {name: ACCOUNTED[name] for name in names if name in ACCOUNTED}
     sums: dict[str, float] = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
     if ENERGY in sums and why_no_energy(ran):
         del sums[ENERGY]
@@ -98,7 +102,7 @@ def why_no_energy(ran: Ran) -> str:
 def why_uncounted(name: str, count: int) -> str:
     """Returns why an event was not counted; empty if it was. A PMU that a hypervisor offers but does not run counts
     0."""
-    if count > 0 or (count == 0 and not COMMAND_METRICS[name].is_hardware):
+    if count > 0 or (count == 0 and name in SOFTWARE):
         return ""
     if -count in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV):
         return "this machine has no such counter"

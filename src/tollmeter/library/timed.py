@@ -207,9 +207,12 @@ class Base(NamedTuple):
     def probe(self, commands: Sequence[Command]) -> Probe:
         """Returns a probe whose one parameter is the command."""
         names = tuple(command.name for command in commands)
+        # Every execution has a value of a requested metric, which has a ratio as time has.
+        means = PROGRAM if self.metrics else None
+        counted = (msgspec.structs.replace(command_metrics.COMMAND_METRICS[name], means=means) for name in self.counted)
         return Probe(
             probe=PROBE, question="How long does a command take?", revision=1,
-            metrics=(*METRICS, *(_metric(name, is_compared=bool(self.metrics)) for name in self.counted)),
+            metrics=(*METRICS, *counted),
             parameters=(Parameter(name=COMMAND, kind="choice", summary="what is run", choices=names),),
             switches=True, faults=True,
         )  # fmt: skip
@@ -219,14 +222,6 @@ def executable(catalog: Catalog) -> Path:
     """Returns the executable that starts commands, for the machine's first ABI. Raises Failure (5) if it is not built
     and no compiler is here."""
     return timer(places.ROOT, known_abis(places.ROOT)[catalog.abis[0]])
-
-
-def _metric(name: str, *, is_compared: bool) -> Metric:
-    """Returns the metric of a gauge. is_compared: whether it has a ratio as time has, since every execution has a
-    value."""
-    counted = command_metrics.COMMAND_METRICS[name]
-    means = PROGRAM if is_compared else None
-    return Metric(name=name, unit=counted.unit, better="less", summary=counted.summary, source="gauge", means=means)
 
 
 def base_of_commands(metrics: tuple[str, ...] = ()) -> Base:
