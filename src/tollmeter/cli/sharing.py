@@ -137,16 +137,18 @@ def bundle(
     budget: Annotated[str | None, shared.budget(DEFAULT_BUDGET)] = None,
     precision: shared.Precision = None,
 ) -> None:
-    from tollmeter.library.bundling import BundleRequest, bundled
+    from tollmeter.library.bundling import BundleRequest, bundled, is_archive
     from tollmeter.report.numbers import count
 
-    made = bundled(BundleRequest(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
-    write(made.content, out)
-    if made.is_script:
+    abis = ",".join(abi) if abi else None
+    content, probes = bundled(BundleRequest(tuple(words or ()), abis, budget, precision), out)
+    write(content, out)
+    start = f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
+    if not is_archive(out):
         out.chmod(0o755)
-    held = ", ".join(f"{count(probes, 'probe')} for {name}" for name, probes in made.probes.items())
-    print_notice(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
-    start = f"sh {out.name}" if made.is_script else f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
+        start = f"sh {out.name}"
+    held = ", ".join(f"{count(number, 'probe')} for {name}" for name, number in probes.items())
+    print_notice(f"{out}: {len(content) / 1e6:.2f} MB; {held}")
     print_notice(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")
 
 

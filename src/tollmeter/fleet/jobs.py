@@ -114,9 +114,9 @@ def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
     """Creates the folder with the payload. Raises Failure: 2 if the folder is not empty, 5 if it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failure(f"{folder} is not empty: each submission has a folder of its own")
-    payload = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
+    payload, _ = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / PAYLOAD, payload.content)
+    write_whole(folder / PAYLOAD, payload)
     _keep(folder, submission)
 
 

@@ -57,17 +57,9 @@ class BundleRequest(NamedTuple):
     preset: int = 9 | lzma.PRESET_EXTREME
 
 
-class Bundled(NamedTuple):
-    """A bundle. content: bytes of the file. is_script: true for a script, false for an archive. probes: number of
-    probes of each ABI."""
-
-    content: bytes
-    is_script: bool
-    probes: dict[str, int]
-
-
-def bundled(asked: BundleRequest, out: Path) -> Bundled:
-    """Returns the bundle: an archive if its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
+def bundled(asked: BundleRequest, out: Path) -> tuple[bytes, dict[str, int]]:
+    """Returns the content of the bundle's file, an archive or else a script that unpacks itself; and the number of
+    probes of each ABI.
 
     Raises Failure: 2 for an unknown name or a suite that needs the host, 5 if an ABI cannot be built."""
     known = known_abis(places.ROOT)
@@ -86,7 +78,7 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
             raise Failure(f"{abi}: {catalog.gaps.get(abi, 'none of the probes is built for it')}", 5)
     folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
     probes = {abi: len(several) - 1 for abi, several in executables.items()}
-    return Bundled(_content(out, files, folders, asked.preset), not _is_archive(out), probes)
+    return _content(out, files, folders, asked.preset), probes
 
 
 def _notice() -> bytes:
@@ -156,14 +148,15 @@ def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
 _Folders = dict[str, tuple[dict[str, bytes], tuple[str, ...]]]
 
 
-def _is_archive(out: Path) -> bool:
+def is_archive(out: Path) -> bool:
+    """Returns whether the bundle of this name is an archive."""
     return out.name.endswith((".tar.xz", ".tar.gz"))
 
 
 def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int) -> bytes:
     script = (places.ROOT / _SCRIPT).read_text(encoding="utf-8")
     inside = {f"{abi}/{name}": content for abi, (several, _) in folders.items() for name, content in several.items()}
-    if _is_archive(out):
+    if is_archive(out):
         top = out.name.rpartition(".tar")[0]
         unpacked = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
         packed = tar_of({f"{top}/{name}": content for name, content in unpacked.items()})
