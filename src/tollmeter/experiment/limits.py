@@ -5,7 +5,8 @@ A rule whose number has a reason of its own keeps it in its own module."""
 
 from __future__ import annotations
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
+MIB = KIB * KIB
 """Bytes."""
 LEAST_VISITS = 3
 """Fewest visits, runs or times that have an interval: of two, each may be the outlier."""

@@ -20,6 +20,7 @@ from math import ceil, exp, floor, inf, log2
 import msgspec
 import numpy as np
 
+from tollmeter.experiment.limits import FAR_APART, MIB, MORE_THAN_TWICE, SAME_WITHIN
 from tollmeter.inference.curves import APART, NoisyCurve, bic, monotone, segments
 from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape, miss_share
 from tollmeter.maths.distributions import NORMAL, NORMAL_QUARTILE
@@ -31,23 +32,23 @@ FAR_OFF = 3.0
 LEAST_TRUST = 6.0
 ROUNDS = 3
 WAYS_OF_COLOUR = 16
-LEAST_OF_LUCK = 1 << 20
+LEAST_OF_LUCK = MIB
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
 """Error of the best shape: for a share of misses m, as a share of sqrt(m (1 - m)). No cache follows a shape more
 closely."""
-OF_MODEL = 1.05
+OF_MODEL = 1 + SAME_WITHIN
 """Factor by which the ends of a capacity's interval are widened, here and for counts in reach.py, since no shape is
 exactly that of the cache."""
 COARSE_STEPS, FINE_STEPS = 16, 24
+COARSE_WAYS = (4.0, 16.0, inf)
 COARSE_SHAPES = (
-    tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
-    (*(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
+    tuple(Shape(ways=ways, keenness=2.0) for ways in COARSE_WAYS),
+    (*(Shape(ways=ways, keenness=keenness) for ways in COARSE_WAYS for keenness in (1.0, 5.0)),
      Shape(ways=12.0, keenness=inf, colours=1)),
 )  # fmt: skip
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
-LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
@@ -60,7 +61,9 @@ BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
 that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2
 if no evidence counts."""
-ROUNDNESS = {0.0: 12.0, 0.5: 8.0, 0.25: 5.0, 0.75: 5.0, 0.125: 2.0, 0.375: 2.0, 0.625: 2.0, 0.875: 2.0}
+ROUNDNESS = (12.0, 8.0, 5.0, 2.0)
+"""Prior weight of a capacity that is a whole number of doublings, of halves of one, of quarters and of eighths; that of
+others is 1."""
 
 Place = tuple[int, int]  # capacity, shape
 
@@ -291,9 +294,9 @@ class Search:
         if len(unseen):
             return _lower_step(steps, int(unseen[0]))
         apart = sizes[1:] / sizes[:-1]
-        if len(apart) and apart.min() < NO_SIZE_RATIO:
+        if len(apart) and apart.min() < 1 + FAR_APART:
             return _lower_step(steps, int(np.argmin(apart)) + 1)
-        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < LEAST_SIZE_RATIO)]
+        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < MORE_THAN_TWICE)]
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
 
     def _gain(self, knees: list[Place], squares: float, place: int) -> float:
@@ -332,6 +335,11 @@ def _grid(least: float, most: float, steps_per_octave: int) -> tuple[Array, Arra
     octaves = range(floor(log2(least)), ceil(log2(most)) + 1)
     steps = [(octave, step / steps_per_octave) for octave in octaves for step in range(steps_per_octave)]
     sizes = np.array([2.0**octave * (1 + step) for octave, step in steps])
-    prior = np.array([ROUNDNESS.get(step, 1.0) for _, step in steps])
+    prior = np.array([_roundness(step) for _, step in steps])
     inside = (sizes >= least) & (sizes <= most)
     return sizes[inside], prior[inside]
+
+
+def _roundness(step: float) -> float:
+    """Returns the prior weight of a capacity. step: its part beyond a power of two."""
+    return next((weight for bits, weight in enumerate(ROUNDNESS) if (step * 2**bits).is_integer()), 1.0)

@@ -43,19 +43,16 @@ class Shape(Record, frozen=True):
     colours: int = 0
 
 
-SHAPES = tuple(
-    Shape(ways=ways, keenness=keenness)
-    for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
-    for keenness in (1.0, 2.0, 5.0, inf)
-) + tuple(
-    Shape(ways=ways, keenness=inf, colours=colours)
-    for ways, colours in (
-        *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
-        *((2.0, 4), (4.0, 4), (8.0, 4)),
-    )
-)
-
-OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
+WAYS_OF_FEW, MOST_COLOURS = (2.0, 4.0, 8.0, 12.0, 16.0), 4
+"""Pages of each colour that fit into a cache with few colours, and the highest number of colours that count as few."""
+SHAPES = (
+    *(Shape(ways=ways, keenness=keenness) for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
+      for keenness in (1.0, 2.0, 5.0, inf)),
+    *(Shape(ways=ways, keenness=inf, colours=colours)
+      for colours, several in ((1, WAYS_OF_FEW), (2, WAYS_OF_FEW[1:]), (MOST_COLOURS, WAYS_OF_FEW[:-2]))
+      for ways in several),
+)  # fmt: skip
+OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=MOST_COLOURS) for ways in WAYS_OF_FEW[2:])
 """Shapes for pages of 64 KiB: a way of a cache of some MiB has the size of a few of these pages."""
 
 
