@@ -542,7 +542,7 @@ def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_process_that_another_keeps_from_its_cpu_goes_on_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run of 3 s heard neither its budget nor Ctrl-C while a program of real-time priority 10 had the host's CPU."""
-    monkeypatch.setattr(starvation, "_TURN_S", 0.01)
+    monkeypatch.setattr(starvation, "TURN_S", 0.01)
     every = os.sched_getaffinity(0)
     own = every - {max(every)}
     if not own:

@@ -642,7 +642,7 @@ def in_steps_of(timer: str, resolution_ns: int) -> Plant:
 SOUND: dict[str, Plant] = {
     "a run that another process resumes": filtered_anew,
     "a count whose time is not stated": counted_by_an_older_runtime,
-    "an executable of 84 bytes": lambda told: next(of("build", told[0])).update(size_bytes=84),
+    "an executable of one page": lambda told: next(of("build", told[0])).update(size_bytes=4096),
     "a timer of 3.6 MHz": in_steps_of("acpi_pm", 300),
     "a reading of 15 cycles": in_visit("clock", cost_ns=3.6),
     "three times that occur twice": three_times_twice,
@@ -974,7 +974,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         "filters of system calls does not fall",
     ),
     "a checksum of three letters": (in_build(sha256="xyz"), "64 digits"),
-    "an executable of 83 bytes": (in_build(size_bytes=83), "an ELF header"),
+    "an executable of less than a page": (in_build(size_bytes=4095), "an executable fills a page"),
     "a vector kernel of another CPU, chosen": (in_visit("visit", chosen={"kernel": "neon"}), "executes neon"),
     "a control in some samples": (
         in_one("sample", lambda stream: "control" in next(of("sample", stream)),

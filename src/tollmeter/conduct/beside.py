@@ -12,15 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from math import sqrt
 from typing import Generic, TypeVar
 
-from tollmeter.experiment.limits import FEW, PROVEN
+from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, PROVEN
 from tollmeter.model import Outcome, Samples
 
 T = TypeVar("T")
 
-_LEAST_VISITS = 20
-"""Thresholds from which reviews wait for the visits: the number of visits of each kind, from which their shares are
-nearly normal, and the number of standard errors of the increase of the share of contended visits beside a review, which
-chance does not reach. If only a few more are contended, the disturbance costs less than waiting."""
+_LEAST_VISITS = 2 * LEAST_SAMPLES
+"""Visits of each kind, beside a review and alone, from which their contended shares are compared. Reviews wait for the
+visits if more are contended beside them than chance explains; if only a few more are, waiting costs more."""
 _TURN_S = 0.001
 """Time in seconds for which the interpreter lets a review continue when a visit has ended. The default of 5 ms would
 apply to each system call."""

@@ -21,8 +21,6 @@ from tollmeter.targets.child import Child, leashed
 
 _USUAL = (Path("/run/lock"), Path("/tmp"))
 _NAME = "tollmeter.measuring"
-_LOOKS_EVERY_S = 0.5
-"""Seconds between two attempts to get the lock."""
 _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 
@@ -42,7 +40,7 @@ def hold_machine_lock(
         if not free and not beside:
             report("another run measures on this machine: waiting for its end (--beside measures all the same)")
             while not (free := _acquired(descriptor)) and not stopped():
-                time.sleep(_LOOKS_EVERY_S)
+                time.sleep(starvation.TURN_S)
         yield not free
     finally:
         os.close(descriptor)

@@ -10,25 +10,26 @@ import os
 import sys
 import time
 
-_TURN_S, _TURNS = 0.5, 4
+TURN_S, _TURNS = 0.5, 4
 """Interval and number of intervals without CPU time after which a process is starved: two seconds, in which the system
 grants ordinary programs 100 ms."""
-_STATE, _CPU_TICKS = 0, slice(11, 13)
-"""Fields of /proc/PID/stat behind the name (proc(5)): R, and the time in user mode and in the kernel."""
+FIELDS = ("state", "ppid", "pgrp", "session", "tty_nr", "tpgid", "flags", "minflt", "cminflt", "majflt", "cmajflt",
+          "utime", "stime", "cutime", "cstime")  # fmt: skip
+"""Fields of /proc/PID/stat behind the name (proc(5)); times in the kernel's ticks."""
 
 
 def is_starved(pid: int) -> bool:
     """Waits until the process has waited too long for a CPU. False if it has ended."""
-    turns, before = 0, [""]
+    turns, before = 0, ("", "")
     while turns < _TURNS:
-        time.sleep(_TURN_S)
+        time.sleep(TURN_S)
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                fields = file.read().rpartition(")")[2].split()
+                fields = dict(zip(FIELDS, file.read().rpartition(")")[2].split(), strict=False))
         except OSError:
             return False
-        seen = fields[_CPU_TICKS]
-        turns = turns + 1 if fields[_STATE] == "R" and seen == before else 0
+        seen = fields["utime"], fields["stime"]
+        turns = turns + 1 if fields["state"] == "R" and seen == before else 0
         before = seen
     return True
 

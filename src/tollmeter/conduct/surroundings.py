@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.conduct import kernel_counts
+from tollmeter.conduct.starvation import FIELDS
 from tollmeter.conduct.strays import family
 from tollmeter.model import Surroundings
 from tollmeter.targets import control_groups
@@ -29,10 +30,6 @@ _IDLE, _IOWAIT = _FIELDS.index("idle"), _FIELDS.index("iowait")
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Fewest seconds of CPU time from which a share is computed, since the kernel counts in ticks of 10 ms."""
-
-_UNLIMITED = 1 << 60
-"""Number of bytes from which a limit means none: version 1 of control groups reports the highest number for no
-limit."""
 
 PROC = Path("/proc")
 
@@ -61,7 +58,7 @@ class Watch:
         """Returns the conditions until now. left_behind: processes that probes left."""
         status, lasted_s = _status(), time.monotonic() - self._began_s
         limit = control_groups.memory_bytes()
-        is_limited = limit < _UNLIMITED
+        is_limited = limit < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return Surroundings(
             seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
             policy=_policy(), quota=control_groups.quota(), others=self._others(), company=self._company,
@@ -136,9 +133,10 @@ def _own_s(tick_s: float) -> float:
 
 
 def _living_s(process: int, tick_s: float) -> float:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        return tick_s * sum(int(field) for field in fields[11:15])
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        words = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        fields = dict(zip(FIELDS, words, strict=False))
+        return tick_s * sum(int(fields[name]) for name in ("utime", "stime", "cutime", "cstime"))
     return 0.0
 
 

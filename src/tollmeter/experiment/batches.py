@@ -20,8 +20,9 @@ from tollmeter.maths.distributions import NORMAL_QUARTILE
 
 Array = NDArray[np.float64]
 
-BATCHES = 3
-"""Iterations of both batches of a sample, n and 2n, as a multiple of n."""
+LENGTHS = (1, 2)
+BATCHES = sum(LENGTHS)
+"""Iterations of the batches of a sample, n and 2n, and of both together, as multiples of n."""
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
 """Time in ns that a call, a clock reading and the start of a loop may take beyond the clock's own cost: of a single
 worker, and of one that synchronises with companions at a gate."""
@@ -67,7 +68,7 @@ def values(times: Array, iterations: Array, paid: Paid) -> Array:
     if differences are used."""
     if paid.once_ns is None:
         return differences(times, iterations)
-    return np.asarray((times - paid.once_ns) / (iterations[:, None] * np.array([1.0, 2.0])))
+    return np.asarray((times - paid.once_ns) / (iterations[:, None] * np.array(LENGTHS)))
 
 
 def differences(times: Array, iterations: Array) -> Array:

@@ -97,8 +97,6 @@ is accessed 30 times as fast."""
 LEAST_BROKEN, MOST_SOUND = 2, 3
 """If at least LEAST_BROKEN visits of a point, and at least one in MOST_SOUND, break a rule, no visit of the point
 counts. The same numbers apply to the samples of a visit."""
-LEAST_ANEW = 4
-"""Number of samples that a contended core disturbs before the visit waits for an uncontended one."""
 HAS_STEPS = "a clock has a resolution"
 SAMPLES_DIFFER = "the times of a visit's samples differ"
 SAMPLES_ALIKE = "all samples of a visit have equally many companions, and all or none have a control"
@@ -608,7 +606,7 @@ def _chained(some: TimedSamples) -> Broken:
     reading in the middle of a sample, which take several readings between two samples."""
     taken, first = some.taken, some.taken.starts[:-1]
     number = np.arange(len(taken)) - taken.spread(first)
-    is_anew = taken.spread(some.numbers["has_waited"]) & (number % 2 == 0) & (number >= LEAST_ANEW)
+    is_anew = taken.spread(some.numbers["has_waited"]) & (number % 2 == 0) & (number >= LEAST_VALUES)
     odd = np.zeros(len(taken), dtype=bool)
     for before, after in JOINED:
         odd[1:] |= taken.column(after)[:-1] != taken.column(before)[1:]

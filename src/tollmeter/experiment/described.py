@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from hashlib import sha256
 from math import inf
 from typing import NamedTuple
 
@@ -53,9 +54,7 @@ COMMANDS = "workload."
 """Prefix of the names of a suite's workloads, whose own files state how they are built."""
 WORK_IS_MEANT = "a shorter time and a higher rate are better, and a visit does work of the kind that its rate counts"
 HAS_CONTROL = "a visit has a control if its probe has one, and only then"
-SHA256_DIGITS, HEXADECIMAL = 64, frozenset("0123456789abcdef")
-LEAST_ELF_BYTES = 84
-"""Size of a 32-bit ELF header, 52 bytes, and one program header."""
+SHA256_DIGITS, HEXADECIMAL = 2 * sha256().digest_size, frozenset("0123456789abcdef")
 SEEDED = "the seed of a layout is derived from the run's seed"
 MOST_UNDER_WAY = 2
 """Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
@@ -204,15 +203,16 @@ def _built(recorded: Recorded) -> Places:
         key = visit.point.probe, visit.point.abi
         if key in odd:
             return "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
-        return f"an executable has an ELF header, and a SHA-256 of {SHA256_DIGITS} digits" if key in files else ""
+        return f"an executable fills a page, and has a SHA-256 of {SHA256_DIGITS} digits" if key in files else ""
 
     return recorded.table.broken(why)
 
 
 def _is_no_file(build: Build) -> bool:
-    """Returns whether a build names no ELF file. Some records of a build leave out what the host reads of the file."""
+    """Returns whether a build names no executable: the runtime alone fills several pages. Some records of a build leave
+    out what the host reads of the file."""
     digits = build.sha256 and not (len(build.sha256) == SHA256_DIGITS and {*build.sha256} <= HEXADECIMAL)
-    return bool(digits or 0 < build.size_bytes < LEAST_ELF_BYTES or build.size_bytes < 0)
+    return bool(digits or 0 < build.size_bytes < USUAL_PAGE_BYTES or build.size_bytes < 0)
 
 
 def _group(build: Build) -> object:

@@ -20,9 +20,9 @@ from tollmeter.findings import (
 from tollmeter.inference.answers import number
 from tollmeter.inference.curves import latency_rows
 from tollmeter.inference.hierarchy import disagrees, os_sizes
-from tollmeter.inference.properties import LOADS_PER_CYCLE
 from tollmeter.model import Evidence, Inference, Results, Row
 from tollmeter.numbers.events import missing_between
+from tollmeter.numbers.plausible import LOAD_BYTES, LOADS_PER_CYCLE
 from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
@@ -35,7 +35,7 @@ LEAST_WALK_BYTES = 4 * MIB
 """Least bytes of a walk that a prefetcher shortens: more than a first and most second caches."""
 LEAST_READING = 0.4
 """Least share of the highest read rate that a level's loads reach."""
-FEATURE_BYTES = 16
+FEATURE_BYTES = LOAD_BYTES["sse2"]
 """Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
 of this width there is no finding about the first cache."""
 

@@ -21,16 +21,15 @@ from tollmeter.inference.answers import number
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
 from tollmeter.numbers.meanings import metric_of
+from tollmeter.numbers.plausible import LOAD_BYTES
 from tollmeter.numbers.units import in_percent
 
 MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("madvise",))
 """The recommended setting. `always` may cost a program memory that it did not ask for, and time when these pages are
 made."""
 LEAST_RISE = 2.0
-WIDEST_SCALAR = 8
+WIDEST_SCALAR = LOAD_BYTES["portable"]
 """Bytes of the widest integer register."""
-LEAST_LEVELS = 3
-"""Fewest levels of a machine with a shared cache: a private one, a shared one, and memory."""
 BEYOND_CACHE = 4.0
 """Highest ratio of one way of a line between two CPUs to a load from the cache that they share: between two chiplets it
 was eight."""
@@ -257,7 +256,8 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
     samples or in one of two modes. A hypervisor moved one of the CPUs to another chiplet or package, or its topology is
     not the machine's."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
-    if len(levels) < LEAST_LEVELS or levels[-1].level != "memory" or not levels[-2].latency_ns:
+    private = levels[:-2]
+    if not private or levels[-1].level != "memory" or not levels[-2].latency_ns:
         return
     rows = [row for row in _rows_of_lines(results) if row.relation in ("same last-level cache", "same cluster")]
     row = min(rows, key=lambda row: (row.median or 0.0) / _ways(row, results), default=None)

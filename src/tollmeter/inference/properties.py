@@ -27,6 +27,7 @@ from tollmeter.inference.reach import kernel_of
 from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import USUAL_LINE_BYTES, Inference, Level, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning
+from tollmeter.numbers.plausible import LOAD_BYTES, LOADS_PER_CYCLE
 from tollmeter.numbers.stats import Estimate
 
 # ---- translation -----------------------------------------------------------------------------------------------------
@@ -282,10 +283,6 @@ def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Ro
 # * Each further level: what its load misses alone would carry, so many lines in flight, each of which takes the level's
 #   latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
 
-LOADS_PER_CYCLE = 2
-WIDTHS = {"portable": 8, **dict.fromkeys(("sse2", "neon", "vsx"), 16), "avx2": 32, "avx512": 64}
-"""Load widths in bytes of the instruction sets whose width is the same on every CPU that has them."""
-
 
 def yardsticks(
     levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: int
@@ -310,4 +307,4 @@ def yardsticks(
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
     """Returns the width in bytes of the widest load among the kernels that read here; None if unknown."""
     names = {kernel_of(row).partition("_")[0] for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
-    return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)
+    return max((LOAD_BYTES[name] for name in names if name in LOAD_BYTES), default=None)

@@ -185,12 +185,11 @@ def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[i
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
 
 MINUTE_S, HOUR_S = 60, 3600
-BUDGETS_S = (
-    *range(10, MINUTE_S, 10),
-    *range(MINUTE_S, 10 * MINUTE_S, MINUTE_S),
-    *range(10 * MINUTE_S, HOUR_S + 1, 10 * MINUTE_S),
+BUDGETS_S = tuple(
+    budget for step, end in pairwise((10, MINUTE_S, 10 * MINUTE_S, HOUR_S + 1)) for budget in range(step, end, step)
 )
-"""Budgets in seconds that people type: a suggested budget is one of these."""
+"""Budgets in seconds that people type, in steps of ten seconds, of a minute and of ten minutes: a suggested budget is
+one of these."""
 LIMITED = (
     "a longer budget would not narrow them, since runs of this machine differ by as much; --against compares two "
     "points in one run"

@@ -32,8 +32,6 @@ _USUAL_FREEDOM = 30.0
 _OF_MAD = 0.37
 """Degrees of freedom that each normal value gives to the median absolute deviation, relative to the standard
 deviation."""
-_ENDS = (0.05, 0.95)
-"""Quantiles of the other CPUs that are printed as their range."""
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
 """Loops in the order of explanation: a slow loop explains the slowness of those after it."""
@@ -195,7 +193,7 @@ def _spread(others: Array, error: float) -> tuple[float, float]:
 def _named(where: str, cpus: Sequence[int], logs: Array, place: int, point: tuple[str, str]) -> UnlikeCpus:
     usual = usual_costs(logs)
     others = np.delete(usual, place)
-    low, middle, high = (float(np.quantile(others, share)) for share in (_ENDS[0], 0.5, _ENDS[1]))
+    low, middle, high = (float(np.quantile(others, share)) for share in (FEW, 0.5, 1 - FEW))
     own = float(usual[place])
     ends = (float(np.exp(value)) for value in (own, low, high, own - middle))
     cost, least, most, times = ends

@@ -9,14 +9,14 @@ estimated together, and that of one pair is shrunk towards it (experiment/precis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
+from math import ceil, exp, log2
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, SAME_WITHIN
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_SAMPLES, NEGLIGIBLE, SAME_WITHIN
 from tollmeter.experiment.precision import PAIR_VISITS, USUAL_VISITS_SD, Estimate, estimate_of_few
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 from tollmeter.model import Metric, Outcome, Point, Probe
@@ -29,11 +29,11 @@ Cpus = tuple[int, ...]
 _NEIGHBOURS = 10
 """Visits before and after a visit that show the machine's state at that moment: 25 ms. In a guest whose cost drifts by
 8 % in 20 s, two visits of a pair then differ by 3 % instead of 10 % (decision 38)."""
-_LEAST_FOR_STATES = 160
+_LEAST_FOR_STATES = 2 * LEAST_SAMPLES * _NEIGHBOURS
 """Fewest visits from which states are separated: several times the neighbours of a visit."""
-_PASSES = 8
+_PASSES = ceil(log2(1 / NEGLIGIBLE))
 """Passes of the separation of pairs and states. With two visits of each pair, each pass halves the part of the state
-that is attributed to the pair."""
+that is attributed to the pair, until it is negligible."""
 
 
 class PairNumber(NamedTuple):

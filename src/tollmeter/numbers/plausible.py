@@ -25,10 +25,12 @@ Broken = dict[int, str]
 Ends = tuple[float, float]
 
 LOADS_PER_CYCLE = 2
-WIDEST_LOAD_BYTES = 64
-"""Bytes of the widest vector, of 512 bits."""
-FLOPS_PER_CYCLE = 64
-"""Two fused multiplications and additions of sixteen floats each, in vectors of 512 bits."""
+LOAD_BYTES = {"portable": 8, **dict.fromkeys(("sse2", "neon", "vsx"), 16), "avx2": 32, "avx512": 64}
+"""Load widths in bytes of the instruction sets whose width is the same on every CPU that has them."""
+WIDEST_LOAD_BYTES = max(LOAD_BYTES.values())
+FLOPS_PER_CYCLE = WIDEST_LOAD_BYTES
+"""Two fused multiplications and additions of the widest vector: four operations for each of its floats of four bytes.
+"""
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
@@ -42,8 +44,8 @@ work if no meaning sets a lower limit."""
 SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
-    "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
-    "control-loop": (0.5, "no core takes more than two branches a cycle"),
+    "latency-of-stride": (1 / (2 * LOADS_PER_CYCLE), "no core starts more than four loads a cycle"),
+    "control-loop": (1 / 2, "no core takes more than two branches a cycle"),
     **{
         means: (LEAST_CALL_CYCLES, f"{what} within {LEAST_CALL_CYCLES} cycles")
         for means, what in {

@@ -37,7 +37,7 @@ DECIMALS = _steps(THOUSAND, "", "k", "M", "G", "T")
 RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
          "turns": "turns"}  # fmt: skip
-ROUNDED_UP = 0.9995
+ROUNDED_UP = 1 - 1 / (2 * THOUSAND)
 """From this share of a multiple on three digits round to it: 999.7 ns is 1.00 µs."""
 
 

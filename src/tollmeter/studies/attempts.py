@@ -14,12 +14,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tollmeter.experiment.batches import BATCHES
 from tollmeter.experiment.core import WHOLE_FROM, highest_mode
 from tollmeter.experiment.limits import ALIKE, MOST_AGAIN
-from tollmeter.model import Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
+from tollmeter.model import PRECISION, Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
 from tollmeter.studies.matching_rows import exits_of, picked
 
-VALID = 0.03
+VALID = PRECISION
 """Relative difference of the control loop up to which an attempt is valid."""
 ATTEMPTS = 5
 """Attempts of which a figure is made."""
@@ -113,7 +114,7 @@ def _tried(samples: _Timed, of_target: Sequence[_Timed]) -> list[Attempt]:
     attempts, usual_hz, usual_width = [], _usual_control_hz(of_target), _usual_width(of_target)
     for sample, operations in samples:
         took_ns, control_hz = sum(sample.body), control_around(sample)
-        loops_hz = 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0
+        loops_hz = BATCHES * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0
         is_contended = usual_width is not None and any(one < WHOLE_FROM * usual_width for one in _widths(sample))
         state = "differs" if is_contended else state_of(control_hz, usual_hz)
         attempts.append(Attempt(loops_hz, control_hz, state))
