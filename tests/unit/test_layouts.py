@@ -98,6 +98,24 @@ def test_large_points_that_take_longer_than_the_run_leave_half_of_it_to_the_othe
     assert 4 < sum(is_large) < len(sizes)
 
 
+@pytest.mark.parametrize(("budget", "gib_s"), [(20, 5), (28, 5), (28, 10)])
+def test_memory_is_visited_before_other_large_sizes_take_the_time(rig: Rig, budget: float, gib_s: float) -> None:
+    """With a last cache of 260 MiB a default run visited 64 to 256 MiB three times each, and showed no rate of
+    memory."""
+    rig.visits_to_settle = 12
+    sizes = [size << octave for size, octaves in ((64 * MIB, 5), (96 * MIB, 4)) for octave in range(octaves)]
+
+    def answer(visit: Visit) -> bytes:
+        size = visit.point.values().get("size")
+        rig.clock_s += 0.05 + (gib_s * size / (1024 * MIB) if size in sizes else 0)
+        return whole(2, visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(select_of(*SMALL_SIZES, *sizes), Select(probe="memory.parallel"), budget=budget))
+    large = [visit.point.values()["size"] for visit in rig.visits if visit.point.values().get("size") in sizes]
+    assert max(sizes) // 2 in large[:4], "the smallest in the farther half of the sizes"
+
+
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:
     rig.go(rig.plan(select_of(*LARGE_SIZES)))
     assert Counter(visit.round for visit in rig.visits)[0] == 16

@@ -17,7 +17,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_LAYOUTS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
-from tollmeter.plan import LAYOUT_SERVES, Plan, SweepCurve, groups, is_of_level, is_shown, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, SweepCurve, groups, is_of_level, is_shown, memory_points, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, planned_visits
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
@@ -29,6 +29,9 @@ _FOR_KNEES = 0.05
 """Share of the budget for points near cache boundaries if there is too little time for all points."""
 _LARGE_SHARE = 0.125
 """Share of the remaining time for large layouts in a round: the first of them shows what the others cost."""
+_SHOWN_SHARE = 0.75
+"""Share of the remaining time, less the first visits of other small points, for the intervals of first-screen points.
+Beyond a last cache of 260 MiB their large layouts take more."""
 _LEAST_WALL_MS = 300
 """The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
 after this time at the earliest."""
@@ -79,6 +82,7 @@ class Schedule:
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._ranks: dict[Point, int] = {}
+        self._of_memory = frozenset(memory_points(plan)) if plan.entries else frozenset[Point]()
         self._paired = {*plan.against, *plan.against.values()}
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
@@ -267,20 +271,29 @@ class Schedule:
         """Returns the points for which there is time: the small points, and the large ones if half of the time suffices
         for them.
 
-        Otherwise large points have a share of the time while small points converge: first-screen points first, then the
-        cheapest. Beyond a last cache of 480 MiB the large layouts take longer than a run. So the first large layout of
-        a probe is visited alone, since it shows the cost of the others: 256 MiB took 0.3 s on one machine and 11 s on
-        another."""
+        Otherwise large points have a share of the time while small points converge: first the points that show memory,
+        then other first-screen points, then the cheapest. Beyond a last cache of 480 MiB the large layouts take longer
+        than a run. So the first large layout of a probe is visited alone, since it shows the cost of the others:
+        256 MiB took 0.3 s on one machine and 11 s on another."""
         large = [point for point in fresh if self._costs.is_large(point)]
         is_last = all(self.is_done(point) or self._costs.is_large(point) for point in self.points)
         chosen = large if is_last else self._first_layouts(large)
-        chosen.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
+        chosen.sort(
+            key=lambda point: (point not in self._of_memory, not is_shown(self._plan, point), self._first_s(point))
+        )
         costs_s = [*map(self._first_s, chosen)]
         is_cheap = sum(costs_s) <= left_s / 2
-        kept = chosen if is_cheap else fitting(chosen, costs_s, left_s if is_last else _LARGE_SHARE * left_s)
+        kept = chosen if is_cheap else fitting(chosen, costs_s, left_s if is_last else self._share_s(chosen, left_s))
         kept = kept or fitting(chosen, costs_s, left_s)[:1]
         out = set(large).difference(kept)
         return [point for point in fresh if point not in out]
+
+    def _share_s(self, large: Iterable[Point], left_s: float) -> float:
+        """Returns the seconds for large points of this round. The points that show memory have up to half of the time,
+        if the small points still get their intervals."""
+        of_memory_s = sum(self._first_s(point) for point in large if point in self._of_memory)
+        small = [point for point in self.points if not self._costs.is_large(point)]
+        return max(_LARGE_SHARE * left_s, min(of_memory_s, left_s / 2, left_s - self._to_intervals_s(small)))
 
     def _first_layouts(self, large: Iterable[Point]) -> list[Point]:
         """Returns the large points whose cost is estimated from a large layout of their probe; of the other probes the
@@ -336,8 +349,8 @@ class Schedule:
         """Returns the points of a study's claims, then those of its tables, as long as every other point can still get
         an interval.
 
-        Then the small points of the first screen until each has an interval, in half of the time. If there is too
-        little time for its levels, or for one visit of every other small point, its tolls get their intervals first.
+        Then the small points of the first screen until each has an interval. If there is too little time for its
+        levels, or for one visit of every other small point, its tolls get their intervals first.
         Then one visit of every other small point: what it costs is known only then.
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
@@ -356,7 +369,7 @@ class Schedule:
         soon = [point for point in shown if point in lacking]
         unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
         soon = [point for point in soon if point in small] if unvisited else self._small_first(soon, left_s)
-        if soon and self._to_intervals_s(soon) <= min(left_s / 2, left_s - sum(map(self._first_s, unvisited))):
+        if soon and self._to_intervals_s(soon) <= _SHOWN_SHARE * (left_s - sum(map(self._first_s, unvisited))):
             return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
@@ -396,12 +409,18 @@ class Schedule:
         return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
-        """Returns the seconds until each point has its interval; for a large point, until its first visit."""
+        """Returns the seconds until each point has its interval; for a large point, until its first visit, unless the
+        first screen shows it."""
         lacking = [point for point in points if self._lacks_interval(point)]
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
         visits_s = sum((self._for_interval(point) - self._count(point)) * self._seconds_of([point]) for point in small)
-        return visits_s + sum(map(self._first_s, large)) + self._to_count_s(lacking)
+        large_s = sum(self._first_s(point) * (self._layouts_lacking(point) or 1) for point in large)
+        return visits_s + large_s + self._to_count_s(lacking)
+
+    def _layouts_lacking(self, point: Point) -> int:
+        """Returns the layouts that an interval still needs if each of its visits has its own."""
+        return LEAST_VISITS - self._count(point) if self._has_several_layouts(point) else 0
 
     def _to_count_s(self, points: Iterable[Point]) -> float:
         """Returns the seconds for counting the work of each point not yet visited, estimated from visited points."""
@@ -461,9 +480,8 @@ class Schedule:
         """Returns the wall time in seconds of the visits that a point still needs: at least one visit, since it has not
         converged. For a large point of the first screen, each visit of an interval has its own layout."""
         seen = self._count(point)
-        layouts = LEAST_VISITS - seen if self._has_several_layouts(point) else 0
         visits_s = max(1, planned_visits(point) - seen) * self._seconds_of([point], effort)
-        return max(visits_s, layouts * self._first_s(point))
+        return max(visits_s, self._layouts_lacking(point) * self._first_s(point))
 
 
 def _is_beyond(curve: SweepCurve, point: Point) -> bool:

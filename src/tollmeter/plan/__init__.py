@@ -52,7 +52,7 @@ from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, c
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "SweepCurve", "check_abis", "expected_seconds",
-    "groups", "is_of_level", "is_shown", "make", "measured_caches", "visit_order",
+    "groups", "is_of_level", "is_shown", "make", "measured_caches", "memory_points", "visit_order",
 ]  # fmt: skip
 
 _MOST_BESIDE_OTHERS = 0.25
@@ -62,6 +62,7 @@ _SPARE = 2.5
 """Ratio of the time in which nearly all points converge to their planned time, since a plan cannot know which points
 scatter. On a quiet machine 83 % of the 287 points of a default run converged in 89 s, 2.5 times their planned time."""
 _OF_LEVELS = {"latency-of-size", "read-bandwidth-of-size"}
+_OF_MEMORY = {*_OF_LEVELS, "load-of-chains"}
 _DEADLINE_MS = 15_000
 """Deadline of a visit: thirty times the longest visit of our suites. It is also that of half a GiB of memory: three
 times what a guest takes if its host must provide the memory first."""
@@ -346,6 +347,24 @@ def _has_one_line(probe: Probe) -> bool:
 def is_of_level(plan: Plan, point: Point) -> bool:
     """Returns whether the point is one of the many that together show the memory levels."""
     return bool(_means(plan, point) & _OF_LEVELS)
+
+
+def memory_points(plan: Plan) -> list[Point]:
+    """Returns the points that show memory on the first screen: for the latency, for each read kernel and for each
+    number of chains the smallest size in the farther half of the probe's sizes (inference/hierarchy.py)."""
+    first = next(point for entry in plan.entries for point in entry.points)
+    sized = [
+        (stated_bytes(point, plan.probes[point.probe]), point)
+        for point in plan.points()
+        if (point.abi, point.target) == (first.abi, first.target) and _means(plan, point) & _OF_MEMORY
+    ]
+    largest = {point.probe: size for size, point in sorted(sized, key=lambda one: one[0])}
+    chosen: dict[tuple[object, ...], Point] = {}
+    for size, point in sorted(sized, key=lambda one: one[0]):
+        if 2 * size >= largest[point.probe]:
+            curve = {name: value for name, value in point.parameters if name not in ("size", "pages")}
+            chosen.setdefault((point.probe, *curve.items()), point)
+    return [*chosen.values()]
 
 
 def _means(plan: Plan, point: Point) -> set[str | None]:
