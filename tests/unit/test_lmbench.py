@@ -133,8 +133,8 @@ def full() -> Index:
 
 def columns(rows: list[Row], title: str) -> tuple[float | None, ...]:
     told = index(*rows)
-    section = next(section for section in SECTIONS if title in section.head)
-    return tuple(column.value(lambda number, _: number(told)) for column in section.columns)
+    columns = next(columns for head, columns in SECTIONS.items() if title in head)
+    return tuple(column.value(lambda number, _: number(told)) for column in columns)
 
 
 def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> None:
@@ -245,7 +245,7 @@ def result_file(folder: Path, text: str) -> Path:
 
 
 def by_title(line: tuple[tuple[float | None, ...], ...]) -> dict[str, tuple[float | None, ...]]:
-    return {section.head.strip().splitlines()[0]: one for section, one in zip(SECTIONS, line, strict=True)}
+    return {head.strip().splitlines()[0]: one for head, one in zip(SECTIONS, line, strict=True)}
 
 
 def test_a_result_file_of_lmbench_is_a_line_of_each_table(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tollmeter.library.known_before import tell_worst
 from tollmeter.library.limits import Limits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
-from tollmeter.library.resume import reused
+from tollmeter.library.resume import with_reused
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
@@ -73,15 +73,12 @@ def measured(
     does not become LAST, and reuses no visit. limits: a worst value beyond one ends the run."""
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    earlier = None if in_passing else reused(ready, executables)
-    if earlier:
-        request = msgspec.structs.replace(ready.request, reused=earlier.sentence)
-        ready = ready._replace(request=request, done=earlier.outcomes)
+    ready, streams = (ready, ()) if in_passing else with_reused(ready, executables)
     with places.new_journal(options.out, ready.request, head_of(ready, executables.values())) as journal:
-        if earlier:
-            notify(earlier.sentence)
-            for stream in earlier.streams:
-                journal.append(stream)
+        if streams:
+            notify(ready.request.reused)
+        for stream in streams:
+            journal.append(stream)
         if not in_passing:
             places.set_last_run(journal.folder)
         done = _go(ready, journal, options, observing, stopping, limits=limits)

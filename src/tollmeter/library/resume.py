@@ -12,7 +12,6 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -126,36 +125,29 @@ def _is_visibly_another(machine: Machine) -> bool:
 # ---- visits that are used again -------------------------------------------------------------------------------------
 
 
-class Reused(NamedTuple):
-    """Reused visits. streams: unchanged from the other journal; outcomes: their content. minutes: since that run
-    ended."""
-
-    run: str
-    minutes: float
-    streams: tuple[bytes, ...]
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def sentence(self) -> str:
-        points = len({outcome.point for outcome in self.outcomes})
-        when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
-        return (
-            f"Reused from {self.run}: {count(len(self.outcomes), 'visit')} of {count(points, 'point')}, measured on "
-            f"this machine and build {when}."
-        )
-
-
-def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> Reused | None:
-    """Returns the visits to reuse; None unless the run is of a study and a default run of the last hour has some of its
-    points."""
+def with_reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> tuple[Prepared, Sequence[bytes]]:
+    """Returns the run with the visits of another run that count for it, and their streams in that run's journal; the
+    run itself unless it is of a study and a default run of the last hour has some of its points."""
     for folder in _recent() if ready.request.suite.published else ():
         try:
-            earlier = _of_run(folder, ready, executables)
+            visits = _visits_of(folder, ready, executables)
         except (Failure, OSError):
             continue
-        if earlier is not None:
-            return earlier
-    return None
+        if visits:
+            streams, outcomes = zip(*visits, strict=True)
+            request = msgspec.structs.replace(ready.request, reused=_sentence(folder, outcomes))
+            return ready._replace(request=request, done=outcomes), streams
+    return ready, ()
+
+
+def _sentence(folder: Path, outcomes: Sequence[Outcome]) -> str:
+    points = len({outcome.point for outcome in outcomes})
+    minutes = (time.time() - (folder / NAME).stat().st_mtime) / 60
+    when = f"{minutes:.0f} min ago" if minutes >= 1 else "less than a minute ago"
+    return (
+        f"Reused from {folder.name}: {count(len(outcomes), 'visit')} of {count(points, 'point')}, measured on "
+        f"this machine and build {when}."
+    )
 
 
 def _recent() -> Iterator[Path]:
@@ -170,24 +162,24 @@ def _recent() -> Iterator[Path]:
             yield folder
 
 
-def _of_run(folder: Path, ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> Reused | None:
+def _visits_of(
+    folder: Path, ready: Prepared, executables: Mapping[tuple[str, str], Executable]
+) -> list[tuple[bytes, Outcome]]:
+    """Returns the visits of a run that count for another, each with its stream."""
     request = read_request(folder)
     if request.suite.name != DEFAULT or request.priority != ready.request.priority:
-        return None
+        return []
     first, *others = streams(folder)
     reported = head(first.lines)
     if reported.machine is None or not is_same_machine(reported.machine, ready.machine):
-        return None
+        return []
     built = {(build.probe, build.abi): build.sha256 for build in reported.builds}
     same = {key for key, made in executables.items() if built.get(key) == made.build.sha256}
     points = set(ready.plan.points())
     visits = [(stream.text, outcome(stream.lines)) for stream in others if stream.is_visit]
     # A visit from later than now is of another boot's clock.
     now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-    kept = [
+    return [
         (text, visit) for text, visit in visits if visit.status == "ok" and visit.point in points and
         (visit.point.probe, visit.point.abi) in same and visit.at_ns <= now_ns
     ]  # fmt: skip
-    minutes = (time.time() - (folder / NAME).stat().st_mtime) / 60
-    texts, outcomes = tuple(text for text, _ in kept), tuple(visit for _, visit in kept)
-    return Reused(folder.name, minutes, texts, outcomes) if kept else None

@@ -11,7 +11,6 @@ from tollmeter.files import read_regular
 from tollmeter.model import Failure, Index, printable
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.lmbench_table import (
-    DESCRIBED,
     LAST,
     LATENCIES,
     SECTIONS,
@@ -20,7 +19,6 @@ from tollmeter.report.lmbench_table import (
     RowMedian,
     SummaryColumn,
     SummaryLine,
-    SummarySection,
     parallel,
 )
 
@@ -53,7 +51,7 @@ def result_text(index: Index) -> str:
 
 def _values(index: Index) -> _Values:
     values: _Values = {}
-    for number, line in (source for section in SECTIONS for column in section.columns for source in column.sources):
+    for number, line in (source for columns in SECTIONS.values() for column in columns for source in column.sources):
         if value := number(index):
             unit = 1 << 20 if line.least_mb > 4 else 1e6  # lat_mem_rd counts in MiB, all else in megabytes
             values[line] = (1e6 / value if line.per_second else value, _size_bytes(index, number) / unit)
@@ -104,7 +102,7 @@ def read_result(path: Path) -> SummaryLine:
 
 def _means(number_of: Callable[[Number, ResultLine], float | None]) -> tuple[tuple[float | None, ...], ...]:
     """Returns the numbers of a machine by section and column. number_of: returns the number of a source."""
-    return tuple(tuple(column.value(number_of) for column in section.columns) for section in SECTIONS)
+    return tuple(tuple(column.value(number_of) for column in columns) for columns in SECTIONS.values())
 
 
 def _number(text: str, line: ResultLine) -> float | None:
@@ -130,8 +128,8 @@ def _cells(text: str, line: ResultLine) -> list[str]:
 
 def warnings(text: str) -> Iterator[str]:
     """Yields getsummary's warnings on a result file whose largest size is smaller than its columns require."""
-    columns = (column for section in SECTIONS for column in section.columns)
-    for line in (line for column in columns for _, line in column.sources if line.what):
+    every = (column for columns in SECTIONS.values() for column in columns)
+    for line in (line for column in every for _, line in column.sources if line.what):
         cells = _cells(text, line)
         if _number(text, line) and float(cells[0]) < line.least_mb:
             large = f"No {line.least_mb}MB {line.what}, using {cells[0]}"
@@ -158,16 +156,16 @@ def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
     own = _means(lambda number, _: number(index))
     lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, own), *others)
     text = ""
-    for place, section in enumerate(SECTIONS):
-        columns = [column for column, facts in enumerate(section.columns) if not facts.always]
-        shown = [line for line in lines if any(line.numbers[place][column] for column in columns)]
-        text += section.head + "".join(_line(section, line, place) for line in shown) if shown else ""
+    for place, (head, columns) in enumerate(SECTIONS.items()):
+        own_columns = [at for at, column in enumerate(columns) if not column.always]
+        shown = [line for line in lines if any(line.numbers[place][at] for at in own_columns)]
+        text += head + "".join(_line(columns, line, place) for line in shown) if shown else ""
     return _TITLE + (text or _NOTHING)
 
 
-def _line(section: SummarySection, line: SummaryLine, place: int) -> str:
-    cells = (_cell(column, number) for column, number in zip(section.columns, line.numbers[place], strict=True))
-    described = f" {printable(line.description)[:23]:>23}" if section is DESCRIBED else ""
+def _line(columns: Sequence[SummaryColumn], line: SummaryLine, place: int) -> str:
+    cells = (_cell(column, number) for column, number in zip(columns, line.numbers[place], strict=True))
+    described = "" if place else f" {printable(line.description)[:23]:>23}"
     return f"{printable(line.host)[:9]:<9} {printable(line.system)[:13]:>13}{described}{''.join(cells)}\n"
 
 

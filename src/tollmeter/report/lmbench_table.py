@@ -55,13 +55,6 @@ class SummaryColumn(NamedTuple):
         return mean(values) if values else None
 
 
-class SummarySection(NamedTuple):
-    """A section of the summary. head: the lines above the table."""
-
-    head: str
-    columns: tuple[SummaryColumn, ...]
-
-
 class SummaryLine(NamedTuple):
     """One machine of the summary. numbers: numbers by section and column."""
 
@@ -217,13 +210,13 @@ def _largest(head: str, what: str) -> ResultLine:
 # ---- the sections -------------------------------------------------------------------------------------------------
 
 
-def _section(head: str, *several: Source | SummaryColumn) -> SummarySection:
-    """Returns a section. The last columns of the head's rule are as wide as their dashes. several: sources, or columns
-    with other properties than usual."""
+def _section(head: str, *several: Source | SummaryColumn) -> tuple[str, tuple[SummaryColumn, ...]]:
+    """Returns the lines above a table, and its columns. The last columns of the head's rule are as wide as their
+    dashes. several: sources, or columns with other properties than usual."""
     widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(several) :]
-    columns = (each if isinstance(each, SummaryColumn) else SummaryColumn(width, (each,))
+    columns = tuple(each if isinstance(each, SummaryColumn) else SummaryColumn(width, (each,))
                for width, each in zip(widths, several, strict=True))  # fmt: skip
-    return SummarySection(head, tuple(columns))
+    return head, columns
 
 
 _SENT = us("kernel.signal_self", "round_trip", step="send_nothing")
@@ -239,7 +232,7 @@ _RANDOM = ResultLine('Random load latency\n"stride=16', "", LAST, 1, "random acc
 _WALK = RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)
 """The default walk of lat_mem_rd."""
 
-SECTIONS = (
+_SECTIONS = (
     _section(
         """\
 Basic system parameters
@@ -463,5 +456,6 @@ Host                 OS  lat_sem
         (us("kernel.semaphore", "pass", placement="one_cpu"), ResultLine("Semaphore latency:")),
     ),
 )
-DESCRIBED = SECTIONS[0]
-"""The section whose lines describe the machine in words."""
+SECTIONS = dict(_SECTIONS)
+"""Columns of each section of the summary, by the lines above its table. The lines of the first section describe the
+machine in words."""
