@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from math import sqrt
 from typing import Generic, TypeVar
 
-from tollmeter.experiment.limits import FEW, LEAST_SAMPLES, PROVEN
+from tollmeter.experiment.limits import FEW, PROVEN
 from tollmeter.model import Outcome, Samples
 
 T = TypeVar("T")
 
-_LEAST_VISITS = 2 * LEAST_SAMPLES
+_LEAST_VISITS = 20
 """Visits of each kind, beside a review and alone, from which their contended shares are compared. Reviews wait for the
 visits if more are contended beside them than chance explains; if only a few more are, waiting costs more."""
 _TURN_S = 0.001

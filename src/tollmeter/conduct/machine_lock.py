@@ -21,6 +21,8 @@ from tollmeter.targets.child import Child, leashed
 
 _USUAL = (Path("/run/lock"), Path("/tmp"))
 _NAME = "tollmeter.measuring"
+_LOOKS_EVERY_S = 0.5
+"""Seconds between two attempts to get the lock."""
 _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 
@@ -40,7 +42,7 @@ def hold_machine_lock(
         if not free and not beside:
             report("another run measures on this machine: waiting for its end (--beside measures all the same)")
             while not (free := _acquired(descriptor)) and not stopped():
-                time.sleep(starvation.TURN_S)
+                time.sleep(_LOOKS_EVERY_S)
         yield not free
     finally:
         os.close(descriptor)

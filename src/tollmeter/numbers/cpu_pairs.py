@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
-from tollmeter.experiment.limits import LEAST_FOR_SCATTER, LEAST_SAMPLES, NEGLIGIBLE, SAME_WITHIN
+from tollmeter.experiment.limits import LEAST_FOR_SCATTER, NEGLIGIBLE, SAME_WITHIN
 from tollmeter.experiment.precision import PAIR_VISITS, USUAL_VISITS_SD, Estimate, estimate_of_few
 from tollmeter.maths.distributions import NORMAL_QUARTILE
 from tollmeter.model import Metric, Outcome, Point, Probe
@@ -29,7 +29,7 @@ Cpus = tuple[int, ...]
 _NEIGHBOURS = 10
 """Visits before and after a visit that show the machine's state at that moment: 25 ms. In a guest whose cost drifts by
 8 % in 20 s, two visits of a pair then differ by 3 % instead of 10 % (decision 38)."""
-_LEAST_FOR_STATES = 2 * LEAST_SAMPLES * _NEIGHBOURS
+_LEAST_FOR_STATES = 16 * _NEIGHBOURS
 """Fewest visits from which states are separated: several times the neighbours of a visit."""
 _PASSES = ceil(log2(1 / NEGLIGIBLE))
 """Passes of the separation of pairs and states. With two visits of each pair, each pass halves the part of the state

@@ -44,8 +44,8 @@ work if no meaning sets a lower limit."""
 SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
-    "latency-of-stride": (1 / (2 * LOADS_PER_CYCLE), "no core starts more than four loads a cycle"),
-    "control-loop": (1 / 2, "no core takes more than two branches a cycle"),
+    "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
+    "control-loop": (0.5, "no core takes more than two branches a cycle"),
     **{
         means: (LEAST_CALL_CYCLES, f"{what} within {LEAST_CALL_CYCLES} cycles")
         for means, what in {

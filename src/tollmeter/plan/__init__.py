@@ -64,8 +64,9 @@ scatter. On a quiet machine 83 % of the 287 points of a default run converged in
 _OF_LEVELS = {"latency-of-size", "read-bandwidth-of-size"}
 _OF_MEMORY = {*_OF_LEVELS, "load-of-chains"}
 _DEADLINE_MS = 15_000
-"""Deadline of a visit: thirty times the longest visit of our suites. It is also that of half a GiB of memory: three
-times what a guest takes if its host must provide the memory first."""
+"""Deadline of a visit: thirty times the longest visit of our suites."""
+_DEADLINE_MS_PER_GIB = 30_000
+"""Deadline for memory: three times what a guest takes if its host must provide the memory first."""
 
 
 class Plan(Record, frozen=True):
@@ -171,7 +172,7 @@ class Plan(Record, frozen=True):
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
         # that hangs costs the run this much.
         share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
-        set_up_ms = int(_DEADLINE_MS * stated_bytes(point, probe) / (MIB * KIB / 2))
+        set_up_ms = int(_DEADLINE_MS_PER_GIB * stated_bytes(point, probe) / (KIB * MIB))
         # A layout that is set up before its first visit is requested makes what the system accounts to a visit the same
         # for all of its visits. Not where the set-up starts or moves workers.
         moves = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
