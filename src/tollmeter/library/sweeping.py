@@ -24,7 +24,6 @@ from tollmeter.notices import notify
 from tollmeter.protocol import clean
 from tollmeter.root import typed
 from tollmeter.store.sweeps import (
-    AskedValue,
     SweepState,
     SweepStep,
     Unrestored,
@@ -266,7 +265,7 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
         step = SweepStep(value=value, reason=crashed) if crashed else _measured(knob, value, _name(sweep), measure)
         if stopped() and step.reason:
             break
-        sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step), asked=None)
+        sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step), set_in=None, tried=())
         save_sweep(path, sweep)
     return SweepEnd(sweep, knob.check(sweep.first) if sweep.is_done else "")
 
@@ -274,22 +273,21 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
 def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:
     """Returns the sweep at the step whose value this boot has, or should have; and why the step is not measured, if so.
     Raises Failure (7) if the value takes effect at the next boot."""
-    if sweep.asked is None and knob.check(value):
-        sweep = msgspec.structs.replace(sweep, asked=AskedValue(value=value, boot=boot()))
+    if sweep.set_in is None and knob.check(value):
+        sweep = msgspec.structs.replace(sweep, set_in=boot())
         save_sweep(path, sweep)
         failed = knob.turn(value)
         if failed:  # the next start asks again
-            save_sweep(path, msgspec.structs.replace(sweep, asked=None))
+            save_sweep(path, msgspec.structs.replace(sweep, set_in=None))
             raise Failure(f"{knob.variable} cannot be set to {value}: {failed}", UNRESTORED)
-    if sweep.asked is not None and sweep.asked.boot == boot() and knob.check(value):
+    if sweep.set_in == boot() and knob.check(value):
         raise Failure(
             f"{len(sweep.steps)} of {len(sweep.order)} steps are done; the next has {knob.variable} {value} after a "
             f"restart: `{typed('sweep', *sweep.words)}` goes on then", WAITS_FOR_RESTART,
         )  # fmt: skip
-    asked = sweep.asked or AskedValue(value=value, boot=boot())
-    if len(tried := dict.fromkeys([*asked.tried, boot()])) > _MOST_TRIES:
+    if len(tried := tuple(dict.fromkeys([*sweep.tried, boot()]))) > _MOST_TRIES:
         return sweep, f"the machine restarted {_MOST_TRIES} times while it was measured"
-    sweep = msgspec.structs.replace(sweep, asked=msgspec.structs.replace(asked, tried=tuple(tried)))
+    sweep = msgspec.structs.replace(sweep, set_in=boot() if sweep.set_in is None else sweep.set_in, tried=tried)
     save_sweep(path, sweep)
     return sweep, ""
 

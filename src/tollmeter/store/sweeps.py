@@ -36,18 +36,10 @@ class SweepStep(Record, frozen=True):
     reason: str = ""
 
 
-class AskedValue(Record, frozen=True):
-    """A value that takes effect after a reboot. boot: the boot in which it was set; tried: boots in which it was
-    measured without a stored end."""
-
-    value: str
-    boot: str
-    tried: tuple[str, ...] = ()
-
-
 class SweepState(Record, frozen=True):
     """The state of a sweep. order: order of the values, the first one between the others. words: its command line.
-    folder: folder of its runs. asked: over reboots, the value of the next boot."""
+    folder: folder of its runs. Over reboots, of the next value, set_in: the boot in which it was set, None before;
+    tried: the boots in which it was measured without a stored end."""
 
     variable: str
     set: str
@@ -60,7 +52,8 @@ class SweepState(Record, frozen=True):
     folder: str
     format: Literal[1] = 1
     steps: tuple[SweepStep, ...] = ()
-    asked: AskedValue | None = None
+    set_in: str | None = None
+    tried: tuple[str, ...] = ()
 
     @property
     def first(self) -> str:
