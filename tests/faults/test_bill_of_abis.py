@@ -25,6 +25,8 @@ from tollmeter.toolchain.build import find_compiler
 from tollmeter.toolchain.workload_build import bill_runner
 
 TIMES = 50
+LINKED = Words("/bin/true", ("true",))
+"""A command that needs libraries, which a guest has not."""
 BUDGET_S = 1.0
 OWN = "x86_64"
 
@@ -114,7 +116,7 @@ def guest(folder: Path) -> Iterator[Runner]:
     need("qemu-system-x86_64")
     every = [words(program(folder, abi)) for abi in (OWN, "ia32", "x32")]
     try:
-        with runner_of("guest:x32", every) as runner:
+        with runner_of("guest:x32", [*every, LINKED]) as runner:
             billed(runner, every[:1], ways=["notified"])
             yield runner
     except Failure as failure:
@@ -150,7 +152,7 @@ def test_the_own_calls_of_x32_have_names(guest: Runner, folder: Path) -> None:
 
 def test_what_a_guest_cannot_start_is_said(guest: Runner, folder: Path) -> None:
     with pytest.raises(Failure, match="linked statically") as raised:
-        billed(guest, [Words("/bin/true", ("true",))])
+        billed(guest, [LINKED])
     assert raised.value.exit_code == 1
     with pytest.raises(Failure, match="have no blank"):
         billed(guest, [Words(program(folder, OWN), ("crossing", "by tes"))])

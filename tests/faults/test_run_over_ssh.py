@@ -231,6 +231,7 @@ def test_a_bill_is_of_the_commands_of_a_host(person: Person) -> None:
     """By the process that counts here, in the user's folder there; what is saved is of that target."""
     kept = person.folder / "kept"
     given = ["bill", "--target", "ssh:board", "--budget", "1s", "--format", "json"]
+    briefly = [*given, "--way", "usage", "--"]
     done = person.toll(*given, "--save", f"{kept}", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000")
     assert done.returncode == 0, done.stderr
     (made,) = json.loads(done.stdout)
@@ -238,9 +239,9 @@ def test_a_bill_is_of_the_commands_of_a_host(person: Person) -> None:
     assert made["bill"]["way"] == "usage" or 3000 <= counts["write"] <= 3010
     shown = person.toll("show", f"{kept}", "--format", "json")
     assert {row["target"] for row in json.loads(shown.stdout)["rows"]} == {"ssh:board"}
-    builtin = person.toll("bill", "--target", "ssh:board", "--budget", "1s", "--", "true")
+    builtin = person.toll(*briefly, "true")
     assert builtin.returncode == 0, builtin.stderr
     for words, code, part in ((["no-such-command"], 2, "no-such-command"), (["ls", "/none"], 1, "/none")):
-        refused = person.toll(*given, "--", *words)
+        refused = person.toll(*briefly, *words)
         assert refused.returncode == code and part in refused.stderr and refused.stdout == ""
     assert person.left() == []

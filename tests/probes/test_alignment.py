@@ -292,11 +292,13 @@ def test_where_the_sampler_s_ring_is_refused_a_signal_samples(own_abi_name: str)
 
 
 @pytest.mark.skipif(not X86, reason="elsewhere the CPU traps by itself, or never")
-def test_a_hundred_thousand_traps_give_a_hundred_thousand_right_values(abi: str) -> None:
-    """Visit after visit, since a loud neighbour makes each shorter; each value is compared, and each trap counted."""
+def test_a_hundred_thousand_traps_give_a_hundred_thousand_right_values(abi: str, own_abi_name: str) -> None:
+    """Visit after visit, since a loud neighbour makes each shorter; each value is compared, and each trap counted. Of
+    further ABIs, whose handlers are of the same source, a tenth."""
+    most = 100_000 if abi == own_abi_name else 10_000
     words = ["--samples=8", "--sample-ns=20000000", "op=trapped", "width=4", "offset=1", "where=in_line"]
     traps = 0
-    while traps < 100_000:
+    while traps < most:
         told = subprocess.run(
             [executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=LONG_S
         )
