@@ -9,6 +9,7 @@ import platform
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,20 @@ def root() -> Path:
 def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of one test's runs, which are kept in it for as long as the test lasts."""
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
+
+
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """A function that makes a folder the checkout for as long as a test lasts, with its runs."""
+
+    def made(folder: Path) -> Path:
+        monkeypatch.setattr(places, "ROOT", folder)
+        monkeypatch.setattr(places, "RUNS", folder / "runs")
+        return folder
+
+    return made
 
 
 @pytest.fixture

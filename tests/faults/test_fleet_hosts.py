@@ -16,7 +16,6 @@ import pytest
 
 from support import target_stands
 from tollmeter.cli.main import main
-from tollmeter.library import places
 from tollmeter.store.journal import read_journal
 from tollmeter.targets.ssh import CONFIGURATION
 
@@ -52,8 +51,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def shared(fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "RUNS", tmp_path / "own")
+def shared(fleet: Path, tmp_path: Path, own_runs: Path) -> Path:
+    assert not any(own_runs.iterdir())
     return Path(shutil.copytree(fleet / "shared", tmp_path / "shared"))
 
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ import pytest
 from support import example_runs
 from support.waiting import LONG_S
 from tollmeter.cli import watching
-from tollmeter.library import places, serving
+from tollmeter.library import serving
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.model import Failure
 from tollmeter.report.numbers import numbers_of
@@ -31,15 +31,13 @@ RECORDED = Path(__file__).parents[1] / "recordings" / "format-2"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path: Path, checkout: Callable[[Path], Path]) -> Path:
     """A recorded run as runs/recorded."""
-    folder = tmp_path / "runs" / "recorded"
+    folder = checkout(tmp_path) / "runs" / "recorded"
     folder.mkdir(parents=True)
     recorded = next(path.parent for path in sorted(RECORDED.rglob(NAME)))
     for file in (NAME, "run.toml"):
         (folder / file).write_bytes((recorded / file).read_bytes())
-    monkeypatch.setattr(places, "ROOT", tmp_path)
-    monkeypatch.setattr(places, "RUNS", folder.parent)
     return folder
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of recorded runs, which a test may open: opening a run keeps an index in it."""
+"""Copies of recorded runs, which a test may open: opening a run keeps an index in it, and a test may put another
+there."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.model import Surroundings
+from tollmeter.model import Results, Surroundings
+from tollmeter.store.index import index_fingerprint, save_index
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Journal, read_journal
 
@@ -29,3 +31,9 @@ def copied(name: str, to: Path, *, calm: bool = False) -> Path:
         with Journal.resume(to) as journal:
             journal.note(msgspec.structs.replace(last, surroundings=surroundings))
     return to
+
+
+def with_index_of(results: Results, to: Path) -> str:
+    """Returns the path of a recorded run whose stored index is the one of these results."""
+    save_index(copied("format-2", to), index_fingerprint(to), results.index)
+    return str(to)

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -50,7 +51,7 @@ def healthy() -> Results:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs of one quiet machine."""
-    runs = tmp_path_factory.mktemp("runs")
+    runs = tmp_path_factory.mktemp("checkout") / "runs"
     for place, name in enumerate(("01", "13", "21")):
         folder = copied(f"repeated/{name}", runs / f"r{name}")
         os.utime(folder / JOURNAL, (1e9 + place, 1e9 + place))
@@ -59,10 +60,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "RUNS", recorded)
-    monkeypatch.setattr(places, "ROOT", recorded)
-    return recorded
+def runs(recorded: Path, checkout: Callable[[Path], Path]) -> Path:
+    return checkout(recorded.parent) / "runs"
 
 
 def of(old: Results, new: Results, **more: bool) -> Compared:

@@ -17,11 +17,11 @@ import pytest
 from msgspec.structs import replace
 
 from support.planted_conditions import PLANTED, Plant, sound, surrounded, with_index
+from support.recordings import with_index_of
 from tollmeter.cli.main import main
 from tollmeter.conduct import Watch
 from tollmeter.conduct.surroundings import _Spent
 from tollmeter.findings import all_findings
-from tollmeter.library import derive
 from tollmeter.library.doctor import changes, changes_of
 from tollmeter.library.known_before import known_conditions, worst_known
 from tollmeter.model import RANKS, Finding, Results, Setting
@@ -59,62 +59,56 @@ def test_what_was_only_read_is_not_called_measured() -> None:
 # ---- the verb -------------------------------------------------------------------------------------------------------
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, results: Results) -> None:
-    """That a run holds them."""
+def doctor(folder: Path, results: Results, *words: str) -> int:
+    """Returns the exit code of the verb for a run with these results and what is found in them."""
     whole = with_index(results, findings=all_findings(results))
-    monkeypatch.setattr(derive, "open_run", lambda _: whole)
-    monkeypatch.setattr("tollmeter.library.places.find_run", lambda _: Path("here"))
+    return main(["doctor", "--run", with_index_of(whole, folder / "run"), *words])
 
 
-def test_the_code_is_the_worst_ranks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_is_the_worst_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for plant, code, words in (
         (lambda results: results, 0, "Fit to be measured"),
         (PLANTED["deep idle states"].plant, 0, "1 condition costs performance"),
         (PLANTED["CPU quota"].plant, 3, "Not fit to be measured"),
         (PLANTED["memory limit"].plant, 3, "Prevents measuring"),
     ):
-        judged(monkeypatch, plant(sound(4)))
-        assert main(["doctor", "--run", "here"]) == code
+        assert doctor(tmp_path, plant(sound(4))) == code
         printed = capsys.readouterr()
         assert words in " ".join(printed.out.split())
         assert bool(printed.err) == bool(code)
 
 
 def test_a_machine_that_could_not_be_judged_is_not_called_fit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = sound(5)
     lost = replace(results.index.rows[0], status="failed", median=None, reason="it crashed")
-    judged(monkeypatch, with_index(results, rows=(lost, *results.index.rows[1:])))
-    assert main(["doctor", "--run", "here"]) == 1
+    assert doctor(tmp_path, with_index(results, rows=(lost, *results.index.rows[1:]))) == 1
     assert "it crashed" in capsys.readouterr().err
     withheld = replace(results.index.run, withheld_problems=1)
-    judged(monkeypatch, with_index(results, run=withheld, withheld=("machine.a_cpu_is_slow",)))
-    assert main(["doctor", "--run", "here", "--format", "json"]) == 1
+    slow = with_index(results, run=withheld, withheld=("machine.a_cpu_is_slow",))
+    assert doctor(tmp_path, slow, "--format", "json") == 1
     assert "a_cpu_is_slow" in json.loads(capsys.readouterr().out)["unjudged"][0]
 
 
-def test_each_format_has_every_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_format_has_every_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plants = [PLANTED[name].plant for name in ("CPU quota", "one slow core", "memory limit", "deep idle states")]
     results = sound(6)
     for plant in plants:
         results = plant(results)
     names = set(found(results))
     assert len(names) == len(plants)
-    judged(monkeypatch, results)
-    assert main(["doctor", "--run", "here", "--format", "json"]) == 3
+    assert doctor(tmp_path, results, "--format", "json") == 3
     told = json.loads(capsys.readouterr().out)
     assert {one["name"] for one in told["findings"]} == names and told["fit"] is False
     ranks = [RANKS.index(one["rank"]) for one in told["findings"]]
     assert ranks == sorted(ranks)
-    assert main(["doctor", "--run", "here", "--format", "prometheus"]) == 3
+    assert doctor(tmp_path, results, "--format", "prometheus") == 3
     metrics = capsys.readouterr().out
     assert "\ntoll_doctor 0\n" in metrics and '\ntoll_doctor_findings{rank="prevents"} 1\n' in metrics
     assert all(re.fullmatch(r'#.*|\w+(\{(\w+="[^"]*",?)+\})? [-0-9.e+]+', line) for line in metrics.splitlines())
     assert names == set(re.findall(r'toll_doctor_finding\{name="([^"]+)"', metrics))
-    assert main(["doctor", "--run", "here", "--out", str(tmp_path / "text")]) == 3
+    assert doctor(tmp_path, results, "--out", str(tmp_path / "text")) == 3
     text = " ".join((tmp_path / "text").read_text().split())
     assert text.index("Prevents measuring") < text.index("Distorts measuring") < text.index("Costs performance")
 
@@ -178,15 +172,13 @@ def test_only_what_differs_and_is_permitted_is_changed(tmp_path: Path) -> None:
 
 
 def test_a_script_without_changes_says_so_and_one_of_another_machine_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = PLANTED["CPU quota"].plant(sound(8))
-    judged(monkeypatch, results)
-    assert main(["doctor", "--run", "here", "--script"]) == 2
+    assert doctor(tmp_path, results, "--script") == 2
     own = replace(results.index.machine, host=os.uname().nodename)
-    judged(monkeypatch, with_index(results, machine=own))
     capsys.readouterr()
-    assert main(["doctor", "--run", "here", "--script"]) == 3
+    assert doctor(tmp_path, with_index(results, machine=own), "--script") == 3
     script = tmp_path / "mend.sh"
     script.write_text(capsys.readouterr().out)
     assert subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout.startswith("nothing")

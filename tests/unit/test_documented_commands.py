@@ -131,14 +131,12 @@ def _loaded() -> Catalog:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place with one run, on a machine that exists nowhere."""
-    runs = tmp_path / "runs"
-    shutil.copytree(ROOT / "tests/recordings/format-2", runs / "recorded")
-    (runs / "LAST").symlink_to("recorded")
+    shutil.copytree(ROOT / "tests/recordings/format-2", own_runs / "recorded")
+    (own_runs / "LAST").symlink_to("recorded")
     (tmp_path / "limits.toml").write_text('[[rows]]\nrow = "kernel.timer late_worst *"\nat_most = "150 us"')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
     for module in (prepare, profiling, resume, selftest):
         monkeypatch.setattr(module, "machine_of", lambda *_: (X86, ClockReading()))

@@ -28,9 +28,8 @@ PROBES = places.ROOT / "probes"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "RUNS", tmp_path)
-    return copied("format-2", tmp_path / "r01")
+def run(own_runs: Path) -> Path:
+    return copied("format-2", own_runs / "r01")
 
 
 @pytest.mark.parametrize("name", sorted(probe_names(PROBES)))

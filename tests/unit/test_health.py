@@ -13,18 +13,16 @@ from msgspec.structs import replace
 
 from support.builders import metric, outcome, probe, row
 from support.example_runs import healthy, slowed, with_index
+from support.recordings import with_index_of
 from tollmeter.cli.main import main
 from tollmeter.fleet import health as judging
 from tollmeter.fleet.health import health, unlike_nodes
-from tollmeter.library import derive
 from tollmeter.library.derive import derived_table
 from tollmeter.library.limits import Limits, read_limits
 from tollmeter.model import Failure, Results, Row
 from tollmeter.report import health as report
 from tollmeter.report.compared_rows import full_name
 from tollmeter.store.export import write_tables
-
-HERE = Path("here")
 
 
 def machine(host: str, slower: float = 1.0) -> Results:
@@ -126,16 +124,15 @@ def test_rows_that_did_not_converge_are_said_and_end_with_1() -> None:
 def test_the_verb_writes_each_format_and_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(derive, "open_run", lambda _: machine("n1"))
-    monkeypatch.setattr("tollmeter.library.places.find_run", lambda _: HERE)
-    assert main(["health", "--run", "here", "--format", "prometheus"]) == 0
+    run = with_index_of(machine("n1"), tmp_path / "run")
+    assert main(["health", "--run", run, "--format", "prometheus"]) == 0
     said = capsys.readouterr().out
     assert "\ntoll_health 1\n" in said and re.search(r'\ntoll_seconds\{probe="[^"]+",parameters="[^"]*",abi="x8', said)
     assert all(re.fullmatch(r'#.*|\w+(\{(\w+="[^"]*",?)+\})? [-0-9.e+]+', line) for line in said.splitlines())
     (tmp_path / "limits.toml").write_text('[[rows]]\nrow = "*"\nat_most = "0.001 ns"\n')
     monkeypatch.setattr(Limits, "broken", lambda *_: ["memory.latency: 200 ns, at most 130 ns"])
     for form in ("json", "drain", "table"):
-        assert main(["health", "--run", "here", "--format", form]) == 3
+        assert main(["health", "--run", run, "--format", form]) == 3
         said = capsys.readouterr().out
         assert "at most 130 ns" in " ".join(said.split())
         assert form != "json" or json.loads(said)["healthy"] is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,9 +37,8 @@ def shared(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def test_runs_of_a_checkout_are_in_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "ROOT", tree)
-    assert places.runs_folder() == tree / "runs"
+def test_runs_of_a_checkout_are_in_it(tree: Path, checkout: Callable[[Path], Path]) -> None:
+    assert checkout(tree) / "runs" == places.runs_folder()
 
 
 def test_runs_from_another_users_checkout_go_to_the_callers_folder(
@@ -190,36 +190,29 @@ def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch
         places.new_folder("default")
 
 
-def test_the_last_of_many_runs_is_found_without_resolving_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = tmp_path / "runs"
+def test_the_last_of_many_runs_is_found_without_resolving_each(
+    tmp_path: Path, checkout: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in "abcde":
-        (runs / name).mkdir(parents=True)
-        (runs / name / places.JOURNAL).touch()
-    monkeypatch.setattr(places, "ROOT", tmp_path)
-    monkeypatch.setattr(places, "RUNS", runs)
+        made(checkout(tmp_path) / "runs" / name)
     asked, resolve = [], Path.resolve
     monkeypatch.setattr(Path, "resolve", lambda path: asked.append(path) or resolve(path))  # type: ignore[func-returns-value]
     assert len([*places._youngest_first()]) == 5 and len(asked) < 5
 
 
 def test_the_run_that_last_leads_to_is_found_without_a_list_of_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, checkout: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "ab":
-        (tmp_path / "runs" / name).mkdir(parents=True)
-        (tmp_path / "runs" / name / places.JOURNAL).touch()
-    monkeypatch.setattr(places, "ROOT", tmp_path)
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+        made(checkout(tmp_path) / "runs" / name)
     places.set_last_run(tmp_path / "runs/a")
     monkeypatch.setattr(places, "run_places", lambda: pytest.fail("all runs were listed"))
     assert places.find_run(places.LAST).name == "a"
 
 
-def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_runs")
+def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own() -> None:
     """Nodes of a cluster share the checkout, and their health checks begin in the same second."""
-    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     suite = Suite(name="health", question="?")
     one, other = (
         Request(id=places.new_folder("health").name, suite=suite, started="", seed=1, budget_seconds=1, tollmeter="")

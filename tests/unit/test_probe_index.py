@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from support.fake_probes import tree
 from tollmeter import catalog
 from tollmeter.cli.main import main
-from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.protocol import description
 from tollmeter.toolchain.build import probe_names
@@ -39,13 +39,12 @@ def test_the_index_says_what_built_probes_say(own_abi_name: str) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, checkout: Callable[[Path], Path]) -> Path:
     """Sources of two probes without an index, and nothing built."""
     (tmp_path / "probes/kernel").mkdir(parents=True)
     for name in ("loop", "getrandom"):
         (tmp_path / f"probes/kernel/{name}.c").touch()
-    monkeypatch.setattr(places, "ROOT", tmp_path)
-    return tmp_path
+    return checkout(tmp_path)
 
 
 def test_a_fresh_clone_lists_its_probes_and_builds_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

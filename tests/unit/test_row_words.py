@@ -26,12 +26,11 @@ LATENCY = "memory.latency"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "RUNS", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(RECORDED, tmp_path / "r01")
-    (tmp_path / places.LAST).symlink_to("r01")
-    return tmp_path / "r01"
+def run(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(own_runs)
+    shutil.copytree(RECORDED, own_runs / "r01")
+    (own_runs / places.LAST).symlink_to("r01")
+    return own_runs / "r01"
 
 
 @pytest.mark.parametrize(

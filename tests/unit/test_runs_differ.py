@@ -17,7 +17,6 @@ import tollmeter
 from support import builders
 from support.recordings import RECORDINGS, copied
 from tollmeter.experiment.runs_differ import USUAL, USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
-from tollmeter.library import places
 from tollmeter.library.prepare import with_history
 from tollmeter.model import Select, Suite, machine_key
 from tollmeter.numbers.known import Known, Learned
@@ -98,11 +97,11 @@ def test_the_rarer_of_two_placements_of_two_cpus_counts() -> None:
     assert runs_sd(history(*[62.0] * 7, *[275.0] * 2), {})["a.b time"] < 0.01
 
 
+@pytest.mark.usefixtures("own_runs")
 @pytest.mark.parametrize(("hypervisor", "least"), [("KVM", 0.5), (None, 0.0)])
 def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
-    hypervisor: str | None, least: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hypervisor: str | None, least: float
 ) -> None:
-    monkeypatch.setattr(places, "RUNS", tmp_path)
     machine = builders.machine(hypervisor=hypervisor)
     asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
     known = with_history(asked, machine, {"memory.ping_pong", "kernel.loop"}).runs_sd
@@ -114,17 +113,14 @@ def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
     ("of_runs", "learned"),
     [((4.7, 19.6), 4.7), ((8.97, 3.93), 3.93), ((3.93, 8.97, 3.94), 3.94), ((2.6, 2.5, 3.93), 3.93)],
 )
-def test_a_width_that_no_core_has_is_not_learned(
-    of_runs: tuple[float, ...], learned: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_width_that_no_core_has_is_not_learned(of_runs: tuple[float, ...], learned: float, own_runs: Path) -> None:
     """It would withhold the rows of all later runs: 19.6 or 8.97 additions a cycle, of runs whose control loops other
     programs slowed. One run on a quiet machine among others beside a busy sibling is learned from."""
-    monkeypatch.setattr(places, "RUNS", tmp_path)
     machine = builders.machine()
     for number, width in enumerate(of_runs):
         widths = {"local": {"x86_64": width}}
         remember(
-            tmp_path, EarlierRun(f"{number}", machine_key(machine), host_and_kernel(machine), rows={}, widths=widths)
+            own_runs, EarlierRun(f"{number}", machine_key(machine), host_and_kernel(machine), rows={}, widths=widths)
         )
     asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
     assert with_history(asked, machine, set()).widths == {"local": {"x86_64": learned}}

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from support import runtime_objects
-from tollmeter import catalog, notices
+from tollmeter import catalog
 from tollmeter.library import places
 from tollmeter.library.places import sources
 from tollmeter.library.wanted import ProbeRequest, asking, selects_of, wanted
@@ -89,74 +90,65 @@ def test_libraries_are_named_by_sources_as_by_what_is_built_of_them(root: Path) 
 
 
 @pytest.fixture
-def lacking(tree: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lacking(tree: Path, own_abi: Abi, checkout: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with a second ABI of this CPU, for which there is no compiler."""
     text = (tree / f"abis/{own_abi.name}.toml").read_text()
     (tree / "abis/zz.toml").write_text(text.replace("compiler = [", 'compiler = ["no-such-cc"] #'))
-    monkeypatch.setattr(places, "ROOT", tree)
+    checkout(tree)
     monkeypatch.setattr(ready, "_DPKG", tree / "status")
     monkeypatch.chdir(tree)
     return tree
 
 
-def loaded(
-    monkeypatch: pytest.MonkeyPatch, *abis: str, of: tuple[str, ...] = ("native", "zz")
-) -> tuple[catalog.Catalog, list[str]]:
-    said: list[str] = []
-    monkeypatch.setattr(notices, "_listeners", [said.append])
-    select = Select(probe="kernel.loop", abi=of)
-    return places.made_ready(abis, [], ProbeRequest([select])), said
+def loaded(said: list[str], *abis: str, of: tuple[str, ...] = ("native", "zz")) -> tuple[catalog.Catalog, list[str]]:
+    """Returns the catalog, and the sentences that were said meanwhile."""
+    said.clear()
+    return places.made_ready(abis, [], ProbeRequest([Select(probe="kernel.loop", abi=of)])), [*said]
 
 
 def test_an_abi_that_was_not_named_is_a_gap_reported_once_and_retried_after_installs(
-    lacking: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch
+    lacking: Path, own_abi: Abi, said: list[str]
 ) -> None:
-    first, said = loaded(monkeypatch)
-    assert first.abis == (own_abi.name,) and "no-such-cc" in first.gaps["zz"]
-    assert len(said) == 1 and "no-such-cc" in said[0]
-    monkeypatch.setattr(ready, "find_compiler", lambda _: pytest.fail("it was tried again"))
-    second, said = loaded(monkeypatch)
-    assert (second.gaps, said) == (first.gaps, [])
-    monkeypatch.undo()
-    monkeypatch.setattr(places, "ROOT", lacking)
-    monkeypatch.setattr(ready, "_DPKG", lacking / "status")
+    first, (sentence,) = loaded(said)
+    assert first.abis == (own_abi.name,) and "no-such-cc" in first.gaps["zz"] and "no-such-cc" in sentence
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ready, "find_compiler", lambda _: pytest.fail("it was tried again"))
+        assert loaded(said) == (first, [])
     (lacking / "status").touch()
     later = (lacking / "build/zz.gap").stat().st_mtime + 1
     os.utime(lacking / "status", (later, later))
     assert known_gap(lacking, "zz") is None
     (lacking / "abis/zz.toml").write_text((lacking / f"abis/{own_abi.name}.toml").read_text())
     runtime_objects.lend(lacking, "zz", of=own_abi.name)
-    third, _ = loaded(monkeypatch)
+    third, _ = loaded(said)
     assert third.abis == (own_abi.name, "zz") and not third.gaps
     assert not (lacking / "build/zz.gap").exists()
 
 
-def test_native_is_the_first_abi_that_can_be_built(
-    lacking: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_native_is_the_first_abi_that_can_be_built(lacking: Path, own_abi: Abi, said: list[str]) -> None:
     path = lacking / f"abis/{own_abi.name}.toml"
     good, bad = path.read_text(), (lacking / "abis/zz.toml").read_text()
     path.write_text(bad)
     (lacking / "abis/zz.toml").write_text(good)
     runtime_objects.lend(lacking, "zz", of=own_abi.name)
-    found, _ = loaded(monkeypatch, of=("native",))
+    found, _ = loaded(said, of=("native",))
     assert found.abis == ("zz",) and found.first_abi("kernel.loop") == "zz"
     assert own_abi.name in found.gaps
 
 
 def test_an_abi_without_a_compiler_that_is_named_is_tried_each_time(
-    lacking: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch
+    lacking: Path, own_abi: Abi, said: list[str]
 ) -> None:
-    loaded(monkeypatch)
+    loaded(said)
     for _ in range(2):
-        assert len(loaded(monkeypatch, own_abi.name, "zz")[1]) == 1
+        assert len(loaded(said, own_abi.name, "zz")[1]) == 1
     with pytest.raises(Failure, match="no-such-cc") as caught:
-        loaded(monkeypatch, "zz")
+        loaded(said, "zz")
     assert caught.value.exit_code == 5
     path = lacking / f"abis/{own_abi.name}.toml"
     path.write_text((lacking / "abis/zz.toml").read_text())
     with pytest.raises(Failure, match="no ABI can be built here") as caught:
-        loaded(monkeypatch)
+        loaded(said)
     assert caught.value.exit_code == 6
 
 
