@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Callable[[float], Recorded], float, float]] = {
     "additions in a cycle": (lambda width: recorded(asked=Asked(widths=[width])), 0.5, 16),
     "the deviation of a row": (lambda sd: recorded(asked=Asked(deviations=[sd])), 0, 3.46),
     "the rate of a core": (lambda rate: recorded(replace(MACHINE, core_clock_hz=rate)), 1e6, 1e10),
-    "the highest frequency": (lambda khz: of_kind(CoreKind(cpus="0-1", max_khz=int(khz))), 0, 1e7),
+    "rate of a core": (lambda khz: of_kind(CoreKind(cpus="0-1", max_khz=int(khz))), 1e3, 1e7),
     "the level of a cache": (lambda level: of_cache(level=int(level)), 1, 4),
 }
 

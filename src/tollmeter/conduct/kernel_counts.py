@@ -12,9 +12,8 @@ _PAGING = ("pswpin", "pswpout", "pgmajfault", "numa_hint_faults", "numa_pages_mi
 """Names of the used counts in /proc/vmstat. A further count, `allocstall`, is the sum over zones of allocations that
 had to reclaim pages first."""
 _STALL = "allocstall"
-_FEWEST, _MOST_SOURCES = 1.0, 8
-"""Lowest rate of a recorded source in interrupts a second, and highest number of recorded sources, most frequent
-first."""
+_FEWEST = 1.0
+"""Lowest rate of a recorded source in interrupts a second."""
 
 
 def waited_us(proc: Path, resource: str) -> int | None:
@@ -63,7 +62,6 @@ def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
 
 
 def frequent(counts: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Returns the most frequent sources, each with its rate per second."""
+    """Returns the frequent sources, the most frequent first, each with its rate per second."""
     rates = {name: round(count / seconds, 1) for name, count in counts.items()} if seconds > 0 else {}
-    most = sorted(rates, key=lambda name: -rates[name])[:_MOST_SOURCES]
-    return {name: rates[name] for name in most if rates[name] >= _FEWEST}
+    return {name: rates[name] for name in sorted(rates, key=lambda name: -rates[name]) if rates[name] >= _FEWEST}

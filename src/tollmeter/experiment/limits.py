@@ -19,6 +19,9 @@ LEAST_FOR_SCATTER = 6
 that give the scatter, so that the point seems to need hundreds."""
 LEAST_SAMPLES = 8
 """Fewest samples, readings or visits whose usual value is known well enough to judge others by it."""
+OF_LAST_CACHE = 16
+"""Ratio of the needed memory to the last cache: a walk beyond that cache takes four times its size, and a buffer at
+most a quarter of the memory."""
 
 NEGLIGIBLE = 0.005
 """Relative difference that rounds to nothing: half a percent, a sixth of the default precision."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.limits import ALIKE, FEW, FLOOR_SD, LEAST_VALUES, LEAST_VISITS
-from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_RUNS_SD
+from tollmeter.experiment.runs_differ import NORMAL_DISTANCE, USUAL_IS_WORTH, USUAL_RUNS_SD
 from tollmeter.maths.distributions import (
     EFFICIENCY_OF_MIDDLE,
     KNOWN,
@@ -43,8 +43,6 @@ LEAST_SHARED = 0.4
 """Least share of the variance between visits that is attributed to layouts: visits of two or three layouts
 underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 %
 (decision 10)."""
-_PRIOR_FREEDOM = 4.0
-"""Number of visits that this value is worth."""
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 """Limits of the degrees of freedom of the prior: points of a metric are alike, but not equal."""
 MOST_PAIRED = 128
@@ -85,7 +83,7 @@ class Scatter(Record, frozen=True):
     layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
-    freedom: float = _PRIOR_FREEDOM
+    freedom: float = USUAL_IS_WORTH
     runs_sd: float = USUAL_RUNS_SD
     layouts: float = LEAST_SHARED
 

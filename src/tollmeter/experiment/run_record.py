@@ -17,7 +17,6 @@ from tollmeter.experiment.limits import ALIKE, FEW, INEXPLICABLE, LEAST_VALUES, 
 from tollmeter.experiment.taken import Counts
 from tollmeter.experiment.visit_table import LONGEST_NS, has_hardware_time, is_of_this_machine
 from tollmeter.model import Outcome, Probe, Select, Surroundings
-from tollmeter.model.topology import CoreKind
 
 SLACK_S = 0.2
 """Tolerance of a time in seconds. A tenth is added, since NTP may slew the clock of the notes, and not that of the
@@ -123,6 +122,14 @@ def _out_of_bounds(recorded: Recorded) -> Iterator[str]:
             yield f"{what} is {least:g} or more{f', {most:g} at most' if most < inf else ''}"
 
 
+def _rates(recorded: Recorded) -> Iterator[float]:
+    """Yields the measured rate of the core, and the highest rate of each kind of core that the system reports."""
+    if recorded.machine.core_clock_hz is not None:
+        yield recorded.machine.core_clock_hz
+    kinds = recorded.machine.topology.kinds if recorded.machine.topology else ()
+    yield from (1e3 * kind.max_khz for kind in kinds if kind.max_khz)
+
+
 BOUNDS: Sequence[tuple[str, float, float, Callable[[Recorded], Iterable[float]]]] = (
     ("the number of interrupts a second on a CPU", 0, MOST_EVENTS,
      lambda recorded: (max(seen.interrupts.values(), default=0) / _cpus(recorded) for _, seen in _seen(recorded))),
@@ -132,17 +139,10 @@ BOUNDS: Sequence[tuple[str, float, float, Callable[[Recorded], Iterable[float]]]
     ("the number of additions in a cycle of an uncontended core", LEAST_WIDTH, MOST_PER_CYCLE,
      lambda recorded: recorded.asked.widths),
     ("the deviation of a row between runs", 0, log(INEXPLICABLE), lambda recorded: recorded.asked.deviations),
-    ("the rate of a core", SLOWEST_CORE_HZ, FASTEST_CORE_HZ,
-     lambda recorded: [rate for rate in [recorded.machine.core_clock_hz] if rate is not None]),
-    ("the highest frequency of a core in kHz", 0, FASTEST_CORE_HZ / 1e3,
-     lambda recorded: (kind.max_khz for kind in _kinds(recorded))),
+    ("the rate of a core", SLOWEST_CORE_HZ, FASTEST_CORE_HZ, _rates),
     ("the level of a cache", 1, MOST_LEVELS, lambda recorded: (cache.level for cache in recorded.machine.caches)),
 )  # fmt: skip
 """Numbers of the journal that no machine exceeds."""
-
-
-def _kinds(recorded: Recorded) -> Sequence[CoreKind]:
-    return recorded.machine.topology.kinds if recorded.machine.topology else ()
 
 
 def _is_limited_to_less(recorded: Recorded) -> bool:

@@ -43,7 +43,8 @@ virtual CPUs on one chiplet or on two, and moves them within seconds: in a Zen 3
 ns, and a round trip by compare and swap 62 or 275 ns. Two equally frequent costs deviate from their middle by half of
 their distance, ln(150 / 40) / 2."""
 
-_USUAL_IS_WORTH, _GROUP_IS_WORTH = 4, 1
+USUAL_IS_WORTH, _GROUP_IS_WORTH = 4.0, 1.0
+"""Observations, runs or visits, that a usual deviation and that of a group are worth."""
 _LEAST_SD = 0.0015
 """Least between-run standard deviation: a few runs that agree prove no less."""
 SHARED = " shared"
@@ -136,7 +137,7 @@ def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_byte
     learned = {}
     for group, rows in by_group.items():
         variance, freedom = median(row.variance for row in rows), median(row.freedom for row in rows)
-        learned[group] = _shrunk(variance, freedom, learned_sd(usual, group), _USUAL_IS_WORTH)
+        learned[group] = _shrunk(variance, freedom, learned_sd(usual, group), USUAL_IS_WORTH)
     return learned
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.experiment.limits import HARDLY
+from tollmeter.experiment.limits import HARDLY, MIB, OF_LAST_CACHE
 from tollmeter.findings import FindingText, count_evidence, rule
-from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, Evidence, Results
+from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, USUAL_PAGE_BYTES, Evidence, Results
 from tollmeter.model.topology import listed
 from tollmeter.numbers.units import in_percent, short
 
-OF_LAST_CACHE = 16
-"""Ratio of the needed memory to the last cache: a walk beyond that cache takes four times its size, and a buffer at
-most a quarter of the memory."""
-MOST_SWAPPED = 256
-"""Swapped pages, and share of the time in which tasks wait for memory, from which memory is short: an idle system
-writes out a few pages of sleeping processes."""
+MOST_SWAPPED = MIB // USUAL_PAGE_BYTES
+"""Swapped pages from which memory is short: an idle system writes out a few pages of sleeping processes."""
 
 
 @rule("machine.cpus_are_withheld", rank="prevents", proof="read")

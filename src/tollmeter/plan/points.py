@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from tollmeter.catalog import Catalog, Executable, unknown
-from tollmeter.experiment.limits import MIB
+from tollmeter.experiment.limits import MIB, OF_LAST_CACHE
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Program, Record, RowOf, Select, Suite, Value
 from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
@@ -22,8 +22,8 @@ HERE = "local"
 NATIVE = "native"
 _COUNTED_BYTES = MIB
 """Size of the largest cache by which sizes are chosen where instructions are counted."""
-_COUNTED_MEMORY = 16 * _COUNTED_BYTES
-"""Memory of that machine, of which a buffer gets a quarter: four times that cache."""
+_COUNTED_MEMORY = OF_LAST_CACHE * _COUNTED_BYTES
+"""Memory of that machine."""
 
 
 class SweepCurve(Record, frozen=True):
