@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.limits import LEAST_VALUES, SOME
+from tollmeter.experiment.limits import LEAST_VALUES
 from tollmeter.experiment.pairs import (
     LAYOUT_SERVES,
     LEAST_BLOCKS,
@@ -48,6 +48,8 @@ LEAST_DIFFERENCE = 0.001
 """Smallest difference that is resolved, as a share: a batch is read to the clock's step, about 1e-4 of its time, and
 the time that it pays once is estimated for each side. A run of 143 layouts distinguished two executables of one source,
 by 0.001 %."""
+_LEAST_WHOLE = 1 / 3
+"""Share of the pairs from which those on the uncontended core are used alone."""
 
 Against = tuple[Point, Point]
 """A point and its reference point."""
@@ -136,14 +138,14 @@ def _sides(
 
 def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio | None:
     """Returns the second point over the first, each by its metric; None if too little was timed. Uses only uncontended
-    pairs if they are at least a fifth of all."""
+    pairs if they are at least a third of all."""
     if first.paid.bent(metrics[0]) or second.paid.bent(metrics[1]):
         return None
     every = list(_pairs(first, second, metrics, uncontended=False))
     if metrics[1].source == "gauge":
         return ratio_of_blocks(blocks_of_runs(every))
     uncontended = list(_pairs(first, second, metrics, uncontended=True))
-    enough = len(uncontended) >= SOME * len(every)
+    enough = len(uncontended) >= _LEAST_WHOLE * len(every)
     return (ratio_of_blocks(blocks_of(uncontended)) if enough else None) or ratio_of_blocks(blocks_of(every))
 
 

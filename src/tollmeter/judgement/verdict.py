@@ -14,6 +14,8 @@ from tollmeter.model import REAL_CLOCKS, STOPPED, Row, RunInfo, RunVerdict, Stud
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import is_counted
 
+MOST_UNREACHED = 0.25
+"""Share of the pairs or rows of a run that may lack a ratio or a visit before the exit code says so."""
 KERNEL = "kernel."
 """Prefix of the names of probes that measure work of the kernel."""
 STATUS = "/proc/self/status"
@@ -99,7 +101,7 @@ def unanswered(
     they are measured first."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
-    if len(run.uncompared) > SOME * (compared + len(run.uncompared)):
+    if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
         return _without_ratio(run, compared)
     relatives = study.relatives if study else ()
     counted = any(relative.measure in ("instructions", "counted") and relative.value for relative in relatives)
@@ -111,7 +113,7 @@ def unanswered(
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
-    if unreached > SOME * len(possible) and judged <= len(figures) * MOSTLY:
+    if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * MOSTLY:
         return f"{unreached} of {len(possible)} rows were not reached"
     if figures and not judged and not counted:
         return f"none of the study's {len(figures)} figures could be compared with a measured number"
