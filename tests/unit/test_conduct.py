@@ -598,15 +598,6 @@ def test_the_host_comes_before_others_and_what_it_starts_does_not(monkeypatch: p
         assert os.SCHED_FIFO not in [policy & ~os.SCHED_RESET_ON_FORK for policy, _ in told]
 
 
-def test_a_host_that_may_not_come_before_others_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    with starting.realtime_priority(wanted=True):
-        pass
-
-
 ONE_SIZE = Select(probe="memory.latency", parameters={"size": 1024})
 
 

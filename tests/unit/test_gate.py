@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import log
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,9 +23,10 @@ from tollmeter.judgement.gate import Decision, GateRow, decide, of_change
 from tollmeter.library import derive
 from tollmeter.library.gating import gated
 from tollmeter.library.limits import Limits, read_limits
-from tollmeter.model import Failure, Index, Results, Row
+from tollmeter.model import Failure, Index, Row
 from tollmeter.numbers.rows import row_key
 from tollmeter.report.ci_formats import Case, annotation, junit, ktap
+from tollmeter.store.index import index_fingerprint, save_index
 
 
 def judged(
@@ -146,19 +147,18 @@ Change = Callable[[Index], Index]
 
 
 @pytest.fixture
-def changed(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
-    """A function that changes every run but the first as it is opened; several changes add up."""
+def changed(runs: list[str]) -> Iterator[Callable[[Change], None]]:
+    """A function that changes the stored index of every run but the first; several changes add up."""
+    others = [Path(run) for run in runs[1:]]
+    before = [derive.open_run(run).index for run in others]
 
     def add(change: Change) -> None:
-        opened = derive.open_run
+        for run in others:
+            save_index(run, index_fingerprint(run), change(derive.open_run(run).index))
 
-        def other(folder: Path) -> Results:
-            results = opened(folder)
-            return results if str(folder) == runs[0] else msgspec.structs.replace(results, index=change(results.index))
-
-        monkeypatch.setattr(derive, "open_run", other)
-
-    return add
+    yield add
+    for run, own in zip(others, before, strict=True):
+        save_index(run, index_fingerprint(run), own)
 
 
 def three_times_as_slow(index: Index) -> Index:

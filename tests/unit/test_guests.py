@@ -39,6 +39,12 @@ def able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cpu
 
 
+@pytest.fixture
+def emulated(able: Path) -> None:
+    """A CPU without virtualization."""
+    able.write_text("")
+
+
 def guest(folder: Path, monkeypatch: pytest.MonkeyPatch, with_kvm: str = ":") -> Guest:
     """With an emulator that only says what a guest would."""
     emulator = folder / BOARDS["guest:x32"].emulator
@@ -120,8 +126,8 @@ def test_one_that_came_up_by_hardware_never_changes_its_clock(tmp_path: Path, mo
     assert (back.status, all("-accel kvm" in line for line in started(tmp_path))) == ("infrastructure", True)
 
 
+@pytest.mark.usefixtures("emulated")
 def test_the_budget_bounds_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "KVM", tmp_path / "none")
     target = guest(tmp_path, monkeypatch)
     (tmp_path / BOARDS["guest:x32"].emulator).write_text("#!/bin/sh\nexec sleep 30\n")
     target.prepare([str(tmp_path / "probe")], 0.2)
@@ -130,10 +136,10 @@ def test_the_budget_bounds_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (back.status, "no end within 0." in (back.reason or "")) == ("timeout", True)
 
 
+@pytest.mark.usefixtures("emulated")
 def test_a_visit_that_the_budget_cuts_short_in_a_guest_is_an_interrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boards, "KVM", tmp_path / "none")
     target = guest(tmp_path, monkeypatch)
     (tmp_path / BOARDS["guest:x32"].emulator).write_text("#!/bin/sh\necho guest ready\nexec sleep 30\n")
     target.prepare([str(tmp_path / "probe")])

@@ -61,27 +61,31 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.fixture
+def in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are written to a temporary file, and one block of it is kept in memory."""
+    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
+    for module in (samples, reading):
+        monkeypatch.setattr(module, "RECENT", 1)
+
+
 def told(run: Path) -> tuple[bytes, bytes]:
     (run / "index.sqlite").unlink(missing_ok=True)
     results = open_run(run)
     return msgspec.json.encode(results.index), msgspec.json.encode([[*visit.samples] for visit in results.outcomes])
 
 
-def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, request: pytest.FixtureRequest) -> None:
     expected = told(run)
-    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
-    for module in (samples, reading):
-        monkeypatch.setattr(module, "RECENT", 1)
+    request.getfixturevalue("in_a_file")
     assert told(run) == expected
 
 
+@pytest.mark.usefixtures("in_a_file")
 def test_a_block_of_the_file_is_read_a_few_times_and_not_for_each_column(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two dozen columns of each block are used, and a point's samples are in all blocks of its probe."""
-    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
-    for module in (samples, reading):
-        monkeypatch.setattr(module, "RECENT", 1)
     taken, take, read = Counter[str](), samples.Room.take, samples.Room._read
 
     def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:
@@ -101,9 +105,11 @@ def test_points_that_are_derived_one_by_one_say_what_they_say_together(
     assert told(run) == expected
 
 
-def test_where_no_file_can_be_made_they_stay_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_file_can_be_made_they_stay_in_memory(
+    run: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = told(run)
-    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
+    request.getfixturevalue("in_a_file")
 
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device")

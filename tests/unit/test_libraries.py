@@ -9,6 +9,7 @@ import io
 import os
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -239,11 +240,11 @@ def test_nothing_is_fetched_where_installing_is_forbidden(root: Path, monkeypatc
 
 @pytest.mark.parametrize("compiler", ["cc", Lack("no cc")])
 def test_a_library_is_fetched_only_for_a_compiler(
-    root: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | Lack
+    root: Path, checkout: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch, compiler: str | Lack
 ) -> None:
     """Without one the probe that a release brought would be stale, and could not be built."""
     brought: list[str] = []
-    monkeypatch.setattr(places, "ROOT", root)
+    checkout(root)
     monkeypatch.setattr(places, "find_compiler", lambda _: compiler)
     monkeypatch.setattr(libraries, "install_library", lambda _, name, __: brought.append(name))
     (root / "abis").mkdir()

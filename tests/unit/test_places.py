@@ -13,16 +13,27 @@ import pytest
 
 from tollmeter import root as tollmeter_root
 from tollmeter.library import places
-from tollmeter.model import Failure, Suite
+from tollmeter.model import Failure, Select, Suite
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.request import Request
+from tollmeter.store.request import Request, write_request
 
 
-def made(folder: Path) -> Path:
-    """A run of which there is no more than a journal."""
+def made(folder: Path, number: int = 0, suite: Suite | None = None, text: str = "") -> Path:
+    """A run of which there is no more than a journal, with a time of its own, and a suite."""
     folder.mkdir(parents=True)
-    (folder / JOURNAL).touch()
+    (folder / JOURNAL).write_text(text)
+    os.utime(folder / JOURNAL, (number, number))
+    if suite:
+        write_request(folder, asked(folder.name, suite))
     return folder
+
+
+def asked(name: str, suite: Suite) -> Request:
+    return Request(id=name, suite=suite, started="", seed=1, budget_seconds=1, tollmeter="")
+
+
+def suite(name: str, *probes: str) -> Suite:
+    return Suite(name=name, question="?", select=tuple(Select(probe=probe) for probe in probes or ("kernel.loop",)))
 
 
 @pytest.fixture
@@ -62,14 +73,9 @@ def test_runs_from_another_users_checkout_go_to_the_callers_folder(
     assert places.find_run("theirs") == namesake and theirs not in places.run_folders()
 
 
-def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path) -> None:
     names = ["default", "time", "default", "time"]
-    folders = [made(shared / f"runs/{number}") for number in range(len(names))]
-    for number, folder in enumerate(folders):
-        os.utime(folder / JOURNAL, (number, number))
-    monkeypatch.setattr(
-        places, "read_request", lambda folder: SimpleNamespace(suite=SimpleNamespace(name=names[int(folder.name)]))
-    )
+    folders = [made(shared / f"runs/{number}", number, suite(name)) for number, name in enumerate(names)]
     found = [places.find_run(name) for name in ("LAST:default", "LAST:default~1", "LAST:time~0")]
     assert found == [folders[2], folders[0], folders[3]]
     assert places.find_run("LAST") == folders[3], "without a link the youngest"
@@ -79,16 +85,9 @@ def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path, monkeypatch:
         places.find_run("LAST:defalt")
 
 
-def test_the_last_run_is_the_last_that_has_a_wanted_probe(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    selected = {"0": "memory.*", "1": "kernel.loop"}
-    for number, name in enumerate(selected):
-        os.utime(made(shared / f"runs/{name}") / JOURNAL, (number, number))
-
-    def requested(folder: Path) -> SimpleNamespace:
-        suite = SimpleNamespace(name="x", select=[SimpleNamespace(probe=selected[folder.name])])
-        return SimpleNamespace(suite=suite, is_of_commands=False)
-
-    monkeypatch.setattr(places, "read_request", requested)
+def test_the_last_run_is_the_last_that_has_a_wanted_probe(shared: Path) -> None:
+    for number, probes in enumerate(("memory.*", "kernel.loop")):
+        made(shared / f"runs/{number}", number, suite("x", probes))
     found = [places.find_run("LAST", probes=[probe]).name for probe in ("memory.latency", "kernel.*", "memory.lo*")]
     assert found == ["0", "1", "0"]
     assert places.find_run("LAST", probes=["float.dot"]).name == "1", "where no run has it, the last one says so"
@@ -98,7 +97,7 @@ def test_the_last_run_is_the_last_that_has_a_wanted_probe(shared: Path, monkeypa
     ("need", "found"), [("any", "commands"), ("suite", "stopped"), ("ended", "whole")], ids=lambda text: text
 )
 def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], need: places.Need, found: str
+    shared: Path, said: list[str], need: places.Need, found: str
 ) -> None:
     """After a run of commands and a run that Ctrl-C ended, a comparison of the last two runs found no row."""
     visit, end = '{"k":"visit","v":2}\n', '{"k":"end"}\n'
@@ -109,14 +108,8 @@ def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
         "commands": visit + notes["settled"],
     }  # fmt: skip
     for number, (name, text) in enumerate(journals.items()):
-        folder = made(shared / "runs" / name)
-        (folder / JOURNAL).write_text(text)
-        os.utime(folder / JOURNAL, (number, number))
-    monkeypatch.setattr(
-        places, "read_request", lambda folder: SimpleNamespace(
-            suite=SimpleNamespace(name=folder.name), is_of_commands=folder.name == "commands"
-        ),
-    )  # fmt: skip
+        of = Suite(name=name, question="?") if name == "commands" else suite(name)
+        made(shared / "runs" / name, number, of, text)
     assert places.find_run("LAST", need).name == found
     (line,) = said
     assert line.startswith("LAST is ") and found in line and ("commands" in line)
@@ -213,11 +206,7 @@ def test_the_run_that_last_leads_to_is_found_without_a_list_of_the_others(
 @pytest.mark.usefixtures("own_runs")
 def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own() -> None:
     """Nodes of a cluster share the checkout, and their health checks begin in the same second."""
-    suite = Suite(name="health", question="?")
-    one, other = (
-        Request(id=places.new_folder("health").name, suite=suite, started="", seed=1, budget_seconds=1, tollmeter="")
-        for _ in range(2)
-    )
+    one, other = (asked(places.new_folder("health").name, suite("health")) for _ in range(2))
     assert one.id == other.id
     with places.new_journal(None, one, b"first\n") as first, places.new_journal(None, other, b"other\n") as second:
         assert first.folder != second.folder and first.folder.parent == second.folder.parent

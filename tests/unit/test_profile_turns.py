@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,27 +34,27 @@ PROBE = Probe(probe="any.probe", question="?", revision=1, metrics=())
 NOTHING = Executable(path="", probe=PROBE, build=Build(probe="any.probe", abi="any", compiler="", flags=""))
 
 
-@pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Named:
-        def __init__(self, _: Path) -> None: ...
+class Named:
+    """Symbols of an executable of two functions."""
 
-        def function(self, address: int) -> str:
-            return {OUTER: "outer", INNER: "inner"}[address]
+    def __init__(self, _: Path) -> None: ...
 
-        def inlined(self, _: int) -> None: ...
+    def function(self, address: int) -> str:
+        return {OUTER: "outer", INNER: "inner"}[address]
 
-    monkeypatch.setattr(profiling, "Symbols", Named)
+    def inlined(self, _: int) -> None: ...
 
 
 class Machine:
     """Its neighbour takes more from one function than from the other: which is met how often hangs on whether he is
-    there. He is, for the slices that are named."""
+    there. He is, for the slices that are named. before: called before each slice."""
 
-    def __init__(self, neighbour: Sequence[int]) -> None:
-        self.neighbour, self.asked = set(neighbour), list[tuple[str, int]]()
+    def __init__(self) -> None:
+        self.neighbour, self.asked = range(0), list[tuple[str, int]]()
+        self.before: Callable[[ProfilePoint], object] = lambda _: None
 
     def sampled(self, wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
+        self.before(wanted)
         self.asked.append((str(wanted.point.parameters), sampling.ms))
         there = len(self.asked) - 1 in self.neighbour
         hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
@@ -62,8 +62,16 @@ class Machine:
         return Slice("perf cpu-clock", tuple(hits.items()), ns=1000, looks=looks, operations=1)
 
 
-def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
-    monkeypatch.setattr(profiling, "sampled", machine.sampled)
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(profiling, "Symbols", Named)
+    monkeypatch.setattr(profiling, "sampled", made.sampled)
+    return made
+
+
+def taken(machine: Machine, neighbour: Sequence[int] = (), points: int = 3) -> list[Profile]:
+    machine.neighbour, machine.asked = neighbour, []
     found = InterleavedProfiles(asked_for(points), ProfileRequest(TURNS * SLICE_MS))
     found.take(lambda _: None)
     return found.profiles()
@@ -73,16 +81,13 @@ def asked_for(points: int, target: str = "local") -> list[ProfilePoint]:
     return [ProfilePoint(Point("any.probe", "x86_64", target, (("way", way),)), NOTHING) for way in range(points)]
 
 
-@pytest.mark.usefixtures("named")
-def test_profiles_of_points_are_interleaved_for_the_requested_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(())
-    taken(monkeypatch, machine)
+def test_profiles_of_points_are_interleaved_for_the_requested_time(machine: Machine) -> None:
+    taken(machine)
     who = [name for name, _ in machine.asked]
     assert who == who[:3] * TURNS and len(set(who[:3])) == 3
     assert sum(ms for name, ms in machine.asked if name == who[0]) == TURNS * SLICE_MS
 
 
-@pytest.mark.usefixtures("named")
 @pytest.mark.parametrize(
     ("neighbour", "state", "outer"),
     [
@@ -92,45 +97,33 @@ def test_profiles_of_points_are_interleaved_for_the_requested_time(monkeypatch: 
     ],
 )
 def test_a_profile_is_of_one_state_of_the_core_the_same_for_all(
-    monkeypatch: pytest.MonkeyPatch, neighbour: Sequence[int], state: str, outer: float
+    machine: Machine, neighbour: Sequence[int], state: str, outer: float
 ) -> None:
-    told = taken(monkeypatch, Machine(neighbour))
+    told = taken(machine, neighbour)
     assert [(one.state, one.part("outer")) for one in told] == [(state, outer)] * 3
 
 
-@pytest.mark.usefixtures("named")
-def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixed_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixed_says_so(machine: Machine) -> None:
     """He comes and goes with the points: the first has him always, the second never."""
-    machine = Machine(range(0, 2 * TURNS, 2))
-    told = taken(monkeypatch, machine, points=2)
+    told = taken(machine, range(0, 2 * TURNS, 2), points=2)
     assert {one.state for one in told} == {"uncontended"} and [one.part("outer") for one in told] == [0.5, 0.5]
     assert len(machine.asked) == 2 * TURNS + LEAST_VALUES
-    stays = Machine([*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)])
-    mixed = taken(monkeypatch, stays, points=2)
+    mixed = taken(machine, [*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)], points=2)
     assert {one.state for one in mixed} == {"unknown"} and [one.part("outer") for one in mixed] == [0.7, 0.5]
 
 
-@pytest.mark.usefixtures("named")
-def test_a_failed_profile_is_reported_for_its_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(())
-
-    def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
+def test_a_failed_profile_is_reported_for_its_point_alone(machine: Machine) -> None:
+    def failing(wanted: ProfilePoint) -> None:
         if ("way", 1) in wanted.point.parameters:
             raise Failure("no timer here")
-        return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(profiling, "sampled", sampled)
+    machine.before = failing
     found = InterleavedProfiles(asked_for(3), ProfileRequest(500))
     found.take(lambda _: None)
     assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
 
 
-@pytest.mark.usefixtures("named")
-def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine = Machine(())
-    monkeypatch.setattr(profiling, "sampled", machine.sampled)
+def test_a_count_is_taken_once_and_briefly_and_is_exact(machine: Machine, tmp_path: Path) -> None:
     counted = asked_for(1, "qemu-user:mipsel")
     profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
     times = [ms for _, ms in machine.asked]
@@ -140,26 +133,19 @@ def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.Monk
     assert all(share.within for share in sampled.shares)
 
 
-@pytest.mark.usefixtures("named")
-def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine = Machine(())
-
-    def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
+def test_an_interrupted_profile_keeps_what_there_is(machine: Machine, tmp_path: Path) -> None:
+    def interrupted(_: ProfilePoint) -> None:
         if len(machine.asked) == 4:
             raise KeyboardInterrupt
-        return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(profiling, "sampled", sampled)
+    machine.before = interrupted
     with pytest.raises(KeyboardInterrupt):
         profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
     assert [bool(one.reason) for one in stored_records(tmp_path, Profile)] == [False] * 4 + [True]
 
 
-@pytest.mark.usefixtures("named")
-def test_no_slice_is_begun_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_slice_is_begun_once_the_budget_is_spent(machine: Machine) -> None:
     """Beside a busy program one turn of fifteen points took 15 s."""
-    machine = Machine(())
-    monkeypatch.setattr(profiling, "sampled", machine.sampled)
     found = InterleavedProfiles(asked_for(3), ProfileRequest(TURNS * SLICE_MS))
     found.take(lambda _: None, lambda: SPENT if len(machine.asked) >= 2 else None)
     assert len(machine.asked) == 2

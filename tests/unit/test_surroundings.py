@@ -44,6 +44,11 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def takes(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A clock that has gone on by this when it is read again."""
+    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(100.0 + seconds)).__next__)
+
+
 def tell(system: Path, user_s: float, idle_s: float) -> None:
     """What CPUs 0 and 1 did since the system started; CPU 1 did nothing else than work."""
     ticks = os.sysconf("SC_CLK_TCK")
@@ -69,7 +74,7 @@ def test_a_short_run_detects_interference_by_cpu_pressure(system: Path, monkeypa
     (system / "PROC/pressure").mkdir()
     waits = system / "PROC/pressure/cpu"
     waits.write_text("some avg10=9.00 avg60=9.00 avg300=9.00 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")
-    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(100.2)).__next__)
+    takes(monkeypatch, 0.2)
     watch = Watch([0])
     waits.write_text(waits.read_text().replace("5000000", "5150000"))
     seen = watch.seen()
@@ -92,7 +97,7 @@ VMSTAT = "nr_free_pages 81\npswpin {pages}\npswpout 3\nallocstall_dma 1\nallocst
 
 def test_interrupts_of_the_measured_cpus_are_counted_by_source(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU 2 is in the second column, since CPU 1 is offline; a line of one count is the whole machine's."""
-    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(102.0)).__next__)
+    takes(monkeypatch, 2.0)
     file = system / "PROC/interrupts"
     file.write_text(INTERRUPTS.format(disk=1000, tick=100))
     watch = Watch([0, 2])
@@ -104,7 +109,7 @@ def test_interrupts_of_the_measured_cpus_are_counted_by_source(system: Path, mon
 
 
 def test_swapped_pages_and_waits_for_memory_are_counted(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(102.0)).__next__)
+    takes(monkeypatch, 2.0)
     (system / "PROC/pressure").mkdir()
     waits, pages = system / "PROC/pressure/memory", system / "PROC/vmstat"
     some = "some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
