@@ -24,7 +24,7 @@ from tollmeter.library.derive import open_run
 from tollmeter.library.options import TimeOptions
 from tollmeter.library.timed import BUDGET_S, ratios
 from tollmeter.model import PRECISION
-from tollmeter.report.timed import TIME, gauges_of, verdict
+from tollmeter.report.timed import TIME, gauges_of, pair_verdict
 
 
 def medians(folder: Path, command: str) -> float:
@@ -55,7 +55,7 @@ def main() -> None:
             folder = Path(name) / "run"
             options = TimeOptions(runs=asked.runs, out=folder, precision=asked.precision, budget_s=asked.budget)
             for pair in ratios(texts, options):
-                verdicts[verdict(pair, asked.precision, asked.budget, 1.0).partition(":")[0]] += 1
+                verdicts[pair_verdict(pair, asked.precision, asked.budget, 1.0).partition(":")[0]] += 1
                 logs.append(log(pair.ratio))
             if asked.beside:
                 theirs = of_hyperfine(asked.beside, asked.command, asked.runs or 1000, Path(name))

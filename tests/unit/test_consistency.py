@@ -22,7 +22,7 @@ from tollmeter.experiment import taken
 from tollmeter.library.derive import open_run
 from tollmeter.model import Outcome, Results
 from tollmeter.protocol import seal
-from tollmeter.report.run_verdict import verdict
+from tollmeter.report.run_verdict import verdict_sentence
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import read_request, write_request
 
@@ -1088,7 +1088,7 @@ def test_a_contradiction_is_named_and_has_no_number(tmp_path: Path, name: str) -
     results = opened(tmp_path, plant)
     run = results.index.run
     assert any(expected in sentence for sentence in run.contradictions), run.contradictions
-    assert run.verdict == "unknown" and "contradicts itself" in verdict(results)
+    assert run.verdict == "unknown" and "contradicts itself" in verdict_sentence(results)
     assert "run.journal_contradicts_itself" in [*results.index.withheld, *(one.name for one in results.index.findings)]
     withheld = [visit for visit in results.outcomes if is_withheld(visit)]
     assert withheld and not any(visit.samples for visit in withheld)

@@ -20,7 +20,7 @@ from tollmeter.numbers.rows import row_key, rows
 from tollmeter.protocol import Damaged, seal
 from tollmeter.protocol import outcome as read
 from tollmeter.protocol.visits import words
-from tollmeter.report.compared import attribution
+from tollmeter.report.compared import cause_sentence
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.gated import Gated, sentences
 
@@ -127,7 +127,7 @@ def test_a_change_with_equal_instructions_is_the_machines_and_one_with_more_is_t
     moved, code = (comparison.changes[0] for comparison in comparisons)
     assert (moved.verdict, moved.cause, moved.same_instructions) == ("slower", "machine", True)
     assert (code.verdict, code.cause, code.same_instructions) == ("slower", "code", False)
-    said, unsaid = (attribution(comparison, "new") for comparison in comparisons)
+    said, unsaid = (cause_sentence(comparison, "new") for comparison in comparisons)
     assert SAME_INSTRUCTIONS in said
     assert unsaid == ""
     gate, silent = ("\n".join(sentences(gated(comparison))) for comparison in comparisons)

@@ -165,8 +165,8 @@ def test_the_best_known_lines_are_of_every_group() -> None:
     results = example_runs.small()
     chosen = shown.best_known(results)
     assert 6 <= len(chosen) <= 10
-    assert {tolls.group_of(toll, results.probes) for toll in chosen} >= {"kernel", "other processes"}
-    assert sum(len(tolls) for _, tolls in tolls.grouped(results)) == len(results.index.tolls)
+    assert {tolls.toll_group(toll, results.probes) for toll in chosen} >= {"kernel", "other processes"}
+    assert sum(len(tolls) for _, tolls in tolls.toll_groups(results)) == len(results.index.tolls)
 
 
 @pytest.mark.parametrize("cheapest", ["anonymous_write", "huge_page", "shared_file"])

@@ -24,7 +24,7 @@ from tollmeter.cli.main import main
 from tollmeter.fleet import matrix
 from tollmeter.fleet.collecting import judged_machines as report
 from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedModel, is_in_time, is_rate, judged_model
-from tollmeter.fleet.report import as_json, blocks, distribution, heat_map, page, sentence
+from tollmeter.fleet.report import as_json, blocks, distribution_table, heat_map, page, sentence
 from tollmeter.library.derive import derived_table
 from tollmeter.library.limits import read_limits
 from tollmeter.model import Better, Cache, Failure, Results, Row, Unit
@@ -197,7 +197,7 @@ def test_equal_nodes_are_not_named(recorded: dict[str, Any]) -> None:
 
 def test_the_slowest_node_stands_in_the_table(recorded: dict[str, Any]) -> None:
     found = equal_nodes(recorded, 7, lambda one, _: one.probe == "memory.read_bandwidth", 9)
-    table = distribution(found, None)
+    table = distribution_table(found, None)
     assert table
     shown = [line.cells for line in table.rows if "memory.read_bandwidth read size" in line.cells[0]]
     assert shown and all(cells[-1] == "node5" for cells in shown)

@@ -222,7 +222,7 @@ def test_where_no_page_can_be_written_the_command_is_shown(folder: Path, monkeyp
     def fails(results: object, path: Path) -> None:
         raise tollmeter.Failure(f"cannot write {path}: {results is None}", 5)
 
-    monkeypatch.setattr(page, "write", fails)
+    monkeypatch.setattr(page, "write_page", fails)
     shown = tollmeter.open(folder)._repr_html_()
     assert "href" not in shown and "report" in shown and str(folder) in shown
 

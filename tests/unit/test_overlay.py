@@ -230,7 +230,7 @@ def pairs() -> dict[str, tuple[Results, Results]]:
 
 
 def said(two: tuple[Results, Results]) -> str:
-    differ, facts, same = overlay.differences(two, ("A", "B"))
+    differ, facts, same = overlay.run_differences(two, ("A", "B"))
     tables = (differ, tolls_table(two, SIDES, whole=True), overlay.changed_rows(two))
     return of_blocks([*filter(None, tables), *([facts] if facts else []), f"the same: {same}"])
 

@@ -18,7 +18,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wa
 from tollmeter.judgement.opposed import differs, opposed, seconds_wanted, uncompared, visits_wanted_of_two
 from tollmeter.model import RATIO_PRECISION, Metric, Opposed, Outcome, Point, Results, Uncompared
 from tollmeter.numbers.known import Known
-from tollmeter.report.headline import sentences
+from tollmeter.report.headline import pair_sentences
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))
 PAIR = [(POINT, OTHER)]
@@ -208,16 +208,16 @@ def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:
 
 
 def test_the_sentence_says_what_stands_against_what() -> None:
-    (said,) = sentences(with_pair(told(visits(1, change=1.01, layouts=0.001))))
+    (said,) = pair_sentences(with_pair(told(visits(1, change=1.01, layouts=0.001))))
     assert said.startswith("any.probe way=1 x86_64, cost, against any.probe way=0 x86_64: slower, +1.")
-    (alike,) = sentences(with_pair(told(visits(2))))
+    (alike,) = pair_sentences(with_pair(told(visits(2))))
     assert "no difference" in alike
 
 
 def test_sizes_have_units_and_large_ratios_are_multiples() -> None:
     found = Opposed(metric="load", unit="ns", point="memory.latency size=16384 x86_64", blocks=9, verdict="slower",
                     against="memory.latency size=8192 x86_64", ratio=301.66, low=299.0, high=304.0)  # fmt: skip
-    (said,) = sentences(with_pair(found))
+    (said,) = pair_sentences(with_pair(found))
     assert "size=16 KiB" in said and "size=8 KiB" in said
     assert "slower, 302 times (299 to 304), from 9" in said
 
@@ -230,7 +230,7 @@ def with_pair(found: Opposed) -> Results:
 def test_a_pair_is_on_the_terminal_the_page_and_in_markdown() -> None:
     found = told(visits(1, change=1.01, layouts=0.001))
     results = with_pair(found)
-    assert all(sentences(results)[0] in screen for screen in screens(results))
+    assert all(pair_sentences(results)[0] in screen for screen in screens(results))
 
 
 # ---- false alarms ----------------------------------------------------------------------------------------------------

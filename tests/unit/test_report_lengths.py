@@ -27,7 +27,7 @@ from tollmeter.model import (
 )
 from tollmeter.report import markdown, page
 from tollmeter.report.blocks import Block, heading
-from tollmeter.report.length_sections import fallen, picked, sections
+from tollmeter.report.length_sections import fallen, sections, table_lengths
 
 WAYS = ("hardware", "emulated", "trapped")
 PROBE = builders.probe(
@@ -116,7 +116,7 @@ def test_rates_over_length_in_tables_and_sentences() -> None:
     ],
 )
 def test_a_table_has_five_lengths_at_most_and_both_ends(lengths: list[int], kept: list[int]) -> None:
-    assert picked(lengths) == kept
+    assert table_lengths(lengths) == kept
 
 
 # ---- falls ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from support import example_runs
 from tollmeter.model import Claim, Outcome, Point, Published, Results, Row, Study, Suite, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts, points
-from tollmeter.report.charts.cores import clusters
+from tollmeter.report.charts.cores import core_clusters
 from tollmeter.report.charts.memory import dashed_rules
 
 ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
@@ -176,5 +176,5 @@ def test_cpus_that_are_near_make_a_cluster() -> None:
         return [msgspec.structs.replace(like, parameters={"pair": f"{a}-{b}"}, median=cost)
                 for (a, b), cost in costs.items()]  # fmt: skip
 
-    assert clusters(rows(pairs)) == [[0, 1], [2, 3]]
-    assert clusters(rows(dict.fromkeys(pairs, 50.0))) == [[0, 1, 2, 3]]
+    assert core_clusters(rows(pairs)) == [[0, 1], [2, 3]]
+    assert core_clusters(rows(dict.fromkeys(pairs, 50.0))) == [[0, 1, 2, 3]]

@@ -25,7 +25,7 @@ from tollmeter.model import Failure, Results, Select, Suite
 from tollmeter.report import overlay
 from tollmeter.report import page as page_module
 from tollmeter.report.numbers import of_row, of_toll
-from tollmeter.report.page import island, render, write
+from tollmeter.report.page import island, render, write_page
 from tollmeter.report.probe_sections import explain_words
 
 MOST_BYTES = 2_000_000
@@ -282,11 +282,11 @@ def test_the_same_run_makes_the_same_page() -> None:
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write(example_runs.empty(), tmp_path / "new" / "report.html")
+    write_page(example_runs.empty(), tmp_path / "new" / "report.html")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Failure) as failure:
-        write(example_runs.empty(), tmp_path / "file" / "report.html")
+        write_page(example_runs.empty(), tmp_path / "file" / "report.html")
     assert failure.value.exit_code == 5
     assert "\n" not in failure.value.sentence
 
@@ -296,9 +296,9 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
     paths = os.pathsep.join(path for path in sys.path if path)
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom support import example_runs\n"
-        "from tollmeter.report.page import write\n"
+        "from tollmeter.report.page import write_page\n"
         "results = example_runs.large()\nassert sum(len(o.samples) for o in results.outcomes) == 100_000\n"
-        "began = time.process_time()\nwrite(results, Path(sys.argv[1]))\n"
+        "began = time.process_time()\nwrite_page(results, Path(sys.argv[1]))\n"
         "taken = time.process_time() - began\n"
         # Not ru_maxrss: a process inherits that from the one that started it, here all of pytest.
         "print(taken, int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) / 1024)"

@@ -15,7 +15,7 @@ from support.example_runs import healthy, with_rows
 from support.rendered import on_console
 from support.snapshots import approve, approve_variations
 from tollmeter.model import Published, Results, Row, RowOf, Select, Suite
-from tollmeter.report.terminal import study
+from tollmeter.report.terminal import print_study
 
 PLACE: dict[str, int | str] = {"n": 1024, "precision": "float"}
 DOT, DOT_32 = (RowOf(probe="float.dot", abi=abi, parameters=PLACE) for abi in ("x86_64", "ia32"))
@@ -93,7 +93,7 @@ def runs() -> dict[str, Results]:
 
 
 def printed(results: Results, width: int = 100) -> str:
-    return on_console(lambda console: study(results, SUITE, console), width)
+    return on_console(lambda console: print_study(results, SUITE, console), width)
 
 
 def test_a_study_and_what_other_runs_make_of_it() -> None:

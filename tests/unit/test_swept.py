@@ -23,7 +23,7 @@ from tollmeter.judgement.swept import SweptRun, best, drift, effects, not_resolv
 from tollmeter.library.sweeping import Knob, new_sweep, order_of
 from tollmeter.model import Index, Row, StateName
 from tollmeter.report.blocks import Block, heading
-from tollmeter.report.swept import SweptValues, answer, as_json, blocks, swept_values
+from tollmeter.report.swept import SweptValues, as_json, blocks, sweep_answer, swept_values
 from tollmeter.report.swept_page import render
 from tollmeter.store.sweeps import SweepStep
 
@@ -188,7 +188,7 @@ def test_what_is_printed_of_a_sweep() -> None:
         numbers = {
             value["value"]: (value["verified"], value["cost"] and round(value["cost"], 3)) for value in read["values"]
         }
-        made += [heading(title), answer(one), *blocks(one), f"{read['best']} {read['restored']} {numbers}"]
+        made += [heading(title), sweep_answer(one), *blocks(one), f"{read['best']} {read['restored']} {numbers}"]
     approve("sweep", of_blocks(made))
 
 

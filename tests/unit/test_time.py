@@ -38,7 +38,7 @@ from tollmeter.library.prepare import sealed_head
 from tollmeter.library.resume import interrupted
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
 from tollmeter.model import EXIT_STATUS, Build, ClockReading, Failure, Opposed, Results
-from tollmeter.report.timed import gauges_of, lines, verdict
+from tollmeter.report.timed import gauges_of, lines, pair_verdict
 from tollmeter.store.journal import Journal
 from tollmeter.targets import energy
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
@@ -246,7 +246,7 @@ def test_a_small_difference_is_not_called_the_same(ends: tuple[float, float, flo
         metric="time", unit="ns", point="b", against="a", ratio=ratio, low=low, high=high, blocks=20,
         verdict="cannot tell",
     )  # fmt: skip
-    assert verdict(pair, PRECISION, BUDGET_S, 10.0) == said
+    assert pair_verdict(pair, PRECISION, BUDGET_S, 10.0) == said
 
 
 @pytest.mark.parametrize(("options", "runs"), [

@@ -14,7 +14,7 @@ from support.snapshots import approve, approve_variations
 from tollmeter.model import Published, Results, Suite
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.headline import headline
-from tollmeter.report.programs import answer_blocks, published
+from tollmeter.report.programs import answer_blocks, published_shares
 from tollmeter.studies.choices import pairs
 from tollmeter.studies.study import study
 
@@ -51,7 +51,9 @@ RUNS = {
 
 
 def said(results: Results) -> str:
-    shares = [table for pair in pairs(results, suite_of(results)) for table in published(suite_of(results), pair)]
+    shares = [
+        table for pair in pairs(results, suite_of(results)) for table in published_shares(suite_of(results), pair)
+    ]
     return of_blocks([headline(results), *shares, *answer_blocks(results, suite_of(results))])
 
 

@@ -238,7 +238,7 @@ def _page_failures(results: Results, folder: Path) -> Iterator[Failure]:
 
     try:
         with doing("writing the page"):
-            page.write(results, folder / PAGE)
+            page.write_page(results, folder / PAGE)
     except Failure as failure:
         yield failure
 

@@ -227,7 +227,7 @@ def _of_one(
     from tollmeter.report import page
 
     results, path = selected_rows(open_run(folder), words), out or folder / _page_name(PAGE, words)
-    page.write(results, path, peers_of(results, peers) if peers else ())
+    page.write_page(results, path, peers_of(results, peers) if peers else ())
     yield path
     if charts:
         from tollmeter.report.charts import save

@@ -45,7 +45,7 @@ def blocks(models: Sequence[JudgedModel], *, whole: bool) -> Iterator[Block]:
         yield from (sentence(judged, named) for named in judged.named)
         yield from (printable(f"{node}: {row}.") for node, row in judged.broken)
         yield _tally(judged)
-        table = distribution(judged, None if whole else MOST_ROWS)
+        table = distribution_table(judged, None if whole else MOST_ROWS)
         if table:
             yield table
 
@@ -132,7 +132,7 @@ def _row_name(row: Row) -> str:
 # ---- distributions --------------------------------------------------------------------------------------------------
 
 
-def distribution(judged: JudgedModel, most: int | None) -> Table | None:
+def distribution_table(judged: JudgedModel, most: int | None) -> Table | None:
     """Returns the rows that several nodes have, the most different first; None without any."""
     spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
@@ -234,7 +234,7 @@ def page(models: Sequence[JudgedModel]) -> bytes:
     """Returns one page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
-        "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
+        "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution_table(judged, MOST_ROWS),
                     "named": [*(sentence(judged, each) for each in judged.named),
                               *(printable(f"{node}: {row}.") for node, row in judged.broken)]} for judged in models],
     }  # fmt: skip

@@ -173,7 +173,7 @@ class Run:
         path: Path | None = self.folder.absolute() / PAGE
         if path is not None and not path.is_file():
             try:
-                page.write(self.results, path)
+                page.write_page(self.results, path)
             except Failure:
                 path = None
         link = None

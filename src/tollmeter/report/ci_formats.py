@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 
 from tollmeter.model import Value, json_document, printable
 from tollmeter.report.blocks import Table
-from tollmeter.report.compared import attributions, blocks
+from tollmeter.report.compared import blocks, cause_sentences
 from tollmeter.report.compared_rows import Compared, change_verdict, full_name, ratio_figure
 from tollmeter.report.markdown import AROUND_ROWS, MOST_CHARACTERS, first_rows, of_blocks
 
@@ -129,7 +129,7 @@ def annotated(compared: Compared) -> str:
               if change.verdict == "slower" and change.cause != "machine"]  # fmt: skip
     worst = sorted(slower, key=lambda change: -abs(log(change.ratio.value)))
     lines = [annotation("error", full_name(change.old), change_verdict(change)) for change in worst]
-    lines += [annotation("warning", "toll compare", sentence) for sentence in attributions(compared)]
+    lines += [annotation("warning", "toll compare", sentence) for sentence in cause_sentences(compared)]
     return "".join(lines[:MOST_ANNOTATIONS])
 
 

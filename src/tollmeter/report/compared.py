@@ -34,10 +34,10 @@ from tollmeter.report.compared_rows import (
     Naming,
     comparable,
     curve_in_words,
-    differences,
     direction,
     not_compared,
     row_table,
+    run_differences,
     run_name,
 )
 from tollmeter.report.numbers import DASH, MODES, count, guess, of_toll, percent, plain, quantity
@@ -69,13 +69,13 @@ def _head(compared: Compared) -> list[Block]:
         name = run_name(results)
         named = name if label == name else f"{label}: {name}"
         head.append(f"{named}, {tables.when(results)}, {tables.extent(results)}. {worth(results)}")
-    *differing, _ = differences(compared.runs, compared.labels)
+    *differing, _ = run_differences(compared.runs, compared.labels)
     head += [table for table in differing if table]
     if len(others) == 1:
         head += not_compared((compared.runs[0], compared.runs[1]))
     if compared.machines:
         return [*head, "Two machines are compared: times are not converted into cycles, and no change has a cause."]
-    return [*head, *attributions(compared)]
+    return [*head, *cause_sentences(compared)]
 
 
 def worth(results: Results) -> str:
@@ -86,13 +86,13 @@ def worth(results: Results) -> str:
     return tables.upper(" ".join(filter(None, sentences)))
 
 
-def attributions(compared: Compared) -> list[str]:
+def cause_sentences(compared: Compared) -> list[str]:
     """Returns sentences that attribute the changes of each run, if not to the code."""
     named = zip(compared.comparisons, compared.labels[1:], strict=True)
-    return [sentence for comparison, label in named if (sentence := attribution(comparison, label))]
+    return [sentence for comparison, label in named if (sentence := cause_sentence(comparison, label))]
 
 
-def attribution(comparison: Comparison, label: str) -> str:
+def cause_sentence(comparison: Comparison, label: str) -> str:
     """Returns a sentence that attributes changes to the machine; empty if every change is attributed to the code."""
     counted = sum(change.cause == "machine" and change.same_instructions for change in comparison.changes)
     of_counted = f"{label}: {count(counted, 'change')}, {SAME_INSTRUCTIONS}." if counted else ""

@@ -184,7 +184,7 @@ MOST_NAMED = 6
 """Share of the time in timed batches below which a contended core is no difference between runs."""
 
 
-def differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:
+def run_differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:
     """Returns the differences between the runs; the differences between their systems, without volatile values; and
     their common facts in words. labels: headings of the runs' columns."""
     facts = [_facts(results) for results in runs]

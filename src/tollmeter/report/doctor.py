@@ -18,7 +18,7 @@ from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.health import gauge, row_gauges
 from tollmeter.report.numbers import count, in_a_sentence, of_row
-from tollmeter.report.text_layout import WIDEST, out, wrapped
+from tollmeter.report.text_layout import WIDEST, print_line, wrapped
 from tollmeter.root import typed
 
 HEADS: dict[Rank, str] = {
@@ -92,9 +92,9 @@ def print_findings(
     if measured := _summary(results):
         wrapped(console, measured, hanging=2)
     folder = results.index.run.folder
-    out(console, Text(f"Run   {printable(folder)}"))
+    print_line(console, Text(f"Run   {printable(folder)}"))
     if changed:
-        out(console, Text(f"Next  {printable(typed('doctor', '--run', folder, '--script'))}"))
+        print_line(console, Text(f"Next  {printable(typed('doctor', '--run', folder, '--script'))}"))
         wrapped(console, "prints these changes as a shell script, which also takes them back", first=6, hanging=6)
 
 
@@ -121,7 +121,7 @@ def _print_finding(number: int, finding: Finding, results: Results, changed: Cha
     for (path, was, wanted), asking in changed.items():
         if asking == finding:
             words = f"echo {shlex.quote(wanted)} > {shlex.quote(path)}   (it is {printable(was)})"
-            out(console, Text(f"{'':{_INDENT}}{words}"))
+            print_line(console, Text(f"{'':{_INDENT}}{words}"))
 
 
 def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> str:

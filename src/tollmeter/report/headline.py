@@ -36,12 +36,12 @@ def _answer(results: Results) -> str:
     if any(own):
         return " ".join(filter(None, own))
     if _is_answer(results):
-        return f"{sentences(results)[0]}."
+        return f"{pair_sentences(results)[0]}."
     if bills := bill_sentence(results.index.rows, results.probes):
         return bills
     if advice:
         return advice[0]
-    known = tables.answer(results)
+    known = tables.known_answers(results)
     parts = (tables.upper("; ".join(known.values())), "; ".join(of_few_probes(results, known)))
     return " ".join(f"{part}." for part in parts if part)
 
@@ -134,7 +134,7 @@ def _limit(results: Results) -> str:
 # ---- interleaved ----------------------------------------------------------------------------------------------------
 
 
-def sentences(results: Results) -> list[str]:
+def pair_sentences(results: Results) -> list[str]:
     """Returns one sentence for each pair with a ratio, then one for each pair without, in the order of the request. A
     study's pairs are in its claims and tables."""
     if results.index.study is not None:
@@ -155,9 +155,9 @@ def sentences(results: Results) -> list[str]:
 
 def below_the_headline(results: Results) -> list[str]:
     """Returns the sentences of pairs, except the only ratio, which is in the headline."""
-    return [] if _is_answer(results) else sentences(results)
+    return [] if _is_answer(results) else pair_sentences(results)
 
 
 def _is_answer(results: Results) -> bool:
     """Returns whether the run has a single pair, with a ratio."""
-    return bool(results.index.opposed) and len(sentences(results)) == 1
+    return bool(results.index.opposed) and len(pair_sentences(results)) == 1

@@ -77,7 +77,7 @@ class Section:
     @property
     def blocks(self) -> list[Block]:
         """Returns the tables, and the sentences below them."""
-        chosen, models = picked(self.lengths), self.models
+        chosen, models = table_lengths(self.lengths), self.models
         gains, same = _gains(self, chosen)
         title = _titled(self, "instructions an operation" if self.clock == "instructions" else "")
         lines = [
@@ -138,7 +138,7 @@ def _section(results: Results, key: tuple[str, str, str, Value], rows: Sequence[
     return Section(results, probe, target, clock, precision, series, ways)
 
 
-def picked(lengths: Sequence[int]) -> list[int]:
+def table_lengths(lengths: Sequence[int]) -> list[int]:
     """Returns as many lengths as a table can hold: both ends and evenly spaced lengths between; powers of two if there
     are enough."""
     octaves = [n for n in lengths if n & (n - 1) == 0]

@@ -50,7 +50,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
 def rows_by_probe(results: Results) -> Iterator[Block]:
     """Yields the run's verdict, all rows with a number, by probe, each under its question, and the reason of each
     gap."""
-    yield upper(run_verdict.verdict(results))
+    yield upper(run_verdict.verdict_sentence(results))
     for name in dict.fromkeys(row.probe for row in results.index.rows):
         rows = tuple(row for row in results.index.rows if row.probe == name)
         table = listing(replace_in(results, index=replace_in(results.index, rows=rows)), whole=True)

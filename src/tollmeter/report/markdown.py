@@ -66,8 +66,8 @@ def _head(results: Results) -> list[str]:
         text(f"{tables.when(results)}: {tables.extent(results)}"),
         text(headline(results)),
         f"**{text(seen.lead)}**{text(str(seen).removeprefix(seen.lead))}",
-        text(tables.upper(run_verdict.verdict(results))),
-        *map(text, tables.remarks(results.index.run).values()),
+        text(tables.upper(run_verdict.verdict_sentence(results))),
+        *map(text, tables.run_remarks(results.index.run).values()),
     ]
 
 

@@ -13,7 +13,7 @@ from tollmeter.report.blocks import Table
 from tollmeter.report.charts import SIDES, Overlay, overlaid
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.compared import memory_of, tolls_table, worth
-from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
+from tollmeter.report.compared_rows import Compared, not_compared, revisions, row_table, run_differences, run_name
 from tollmeter.report.page import BESIDE_MEMORY, rendered
 
 CANNOT_TELL = 4
@@ -57,7 +57,7 @@ def _why_none(runs: tuple[Results, Results]) -> str:
 
 
 def _words(pair: Overlay) -> dict[str, Any]:
-    differ, others, same = differences(pair.runs, SIDES)
+    differ, others, same = run_differences(pair.runs, SIDES)
     return {
         "run": pair.runs[0].index.run,
         "sides": [_side(*side) for side in zip(pair.runs, SIDES, pair.labels, strict=True)],

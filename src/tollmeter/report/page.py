@@ -56,7 +56,7 @@ FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def write(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
+def write_page(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
     """Writes the page, completely or not at all. peers: machines with which this one is compared. Raises Failure (5) if
     it cannot."""
     put(render(results, peers=peers), path)
@@ -136,12 +136,12 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     others = [chart for chart in drawn if chart.name not in opening]
     folded = [chart for chart in others if chart.general and not chart.name.startswith(REDRAWN)
               and chart.name not in (*BESIDE_MEMORY, *BESIDE_SCALING, *FEATURED)]  # fmt: skip
-    verdict = run_verdict.verdict(results)
+    verdict = run_verdict.verdict_sentence(results)
     worth = {
         "word": run_verdict.verdict_word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
         "meaning": run_verdict.verdict_meaning(results), "held": run_verdict.withheld(results),
     }  # fmt: skip
-    sureness = tables.of_the_run(results, discarded) | tables.remarks(index.run)
+    sureness = tables.of_the_run(results, discarded) | tables.run_remarks(index.run)
     return {
         "run": index.run,
         "facts": tables.facts_of(index.machine),

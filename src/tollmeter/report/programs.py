@@ -215,7 +215,7 @@ def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     """Returns all blocks of the answer, by target, in reading order."""
     blocks: list[Block] = []
     for pair in pairs(results, suite):
-        blocks += side_by_side(pair.left, pair.right, pair.titles, pair.gain, published(suite, pair))
+        blocks += side_by_side(pair.left, pair.right, pair.titles, pair.gain, published_shares(suite, pair))
     without = [profile for profile in results.index.profiles if profile.reason]
     reasons = dict.fromkeys(f"No profile for {profile.abi}, {profile.target}: {profile.reason}" for profile in without)
     blocks += reasons
@@ -225,11 +225,11 @@ def answer_blocks(results: Results, suite: Suite) -> list[Block]:
     for even in break_evens(results, suite):
         thing = even.asked.thing
         title = f"{thing[:1].upper()}{thing[1:]} a packet, {', '.join(even.place)}"
-        blocks += [heading(title), ratio_in_words(even)]
+        blocks += [heading(title), break_even_in_words(even)]
     return blocks
 
 
-def published(suite: Suite, pair: AbiPair) -> list[Table]:
+def published_shares(suite: Suite, pair: AbiPair) -> list[Table]:
     """Returns the study's shares with the measured ones; none if it has none."""
     if suite.beside is None or not suite.beside.shares:
         return []
@@ -274,7 +274,7 @@ def _gain(gained: RatioOfRows) -> str:
 # ---- break-even -----------------------------------------------------------------------------------------------------
 
 
-def ratio_in_words(even: Even) -> str:
+def break_even_in_words(even: Even) -> str:
     """Returns a ratio in words. A cost that is paid once is a difference, so it is known no better than its two
     terms."""
     asked, once_ns, within_ns = even.asked, even.once_ns, even.within_ns

@@ -83,7 +83,7 @@ def _contention(run: RunInfo) -> str:
     return f", but the core was contended {share} of the time" if is_contended(run) else ""
 
 
-def verdict(results: Results) -> str:
+def verdict_sentence(results: Results) -> str:
     """Returns the verdict with its evidence, for example `busy: 73 of 319 points within 3 %`. Empty without a
     number."""
     run = results.index.run

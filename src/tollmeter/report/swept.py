@@ -58,7 +58,7 @@ def failures(swept: SweptValues) -> list[str]:
 def blocks(swept: SweptValues) -> Iterator[Block]:
     """Yields the answer of a sweep, its table of values, the rows that changed, and what limits the answer."""
     sweep = swept.sweep
-    yield f"{sweep.variable}: {answer(swept)}"
+    yield f"{sweep.variable}: {sweep_answer(swept)}"
     yield _value_table(swept)
     if rows := _rows(swept):
         yield rows
@@ -75,7 +75,7 @@ def blocks(swept: SweptValues) -> Iterator[Block]:
         yield f"`{typed('compare', *measured[:2])}` compares two of its runs."
 
 
-def answer(swept: SweptValues) -> str:
+def sweep_answer(swept: SweptValues) -> str:
     """Returns a sentence with the best verified value."""
     sweep, chosen = swept.sweep, swept.best
     if not swept.effects:

@@ -277,7 +277,7 @@ def evidence(item: Evidence, results: Results) -> str:
     return " ".join(filter(None, (f"{what}:", value, unit)))
 
 
-def answer(results: Results) -> dict[str, str]:
+def known_answers(results: Results) -> dict[str, str]:
     """Returns the ends of the hierarchy and of the toll table in words, by the meaning of their rows."""
     levels = [level for level in results.index.hierarchy if level.latency_ns]
     parts = {}
@@ -327,7 +327,7 @@ def discarded_in_words(aside: Discarded) -> str:
     return f"{count(why.total())} of {count(taken)} samples discarded{causes}" if taken else ""
 
 
-def steadiness(results: Results) -> str:
+def steadiness_sentence(results: Results) -> str:
     """Returns the variation of the visits' control loops: the range that contains nine of ten visits."""
     rates = np.array([rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
@@ -351,12 +351,12 @@ def of_the_run(results: Results, counted: Discarded | None = None) -> dict[str, 
     every = {
         "Unfinished": unfinished(results),
         "Discarded": discarded_in_words(discarded(results) if counted is None else counted),
-        "Steady": steadiness(results), "Known": results.index.run.summary, "Missing": numbers_missing(results),
+        "Steady": steadiness_sentence(results), "Known": results.index.run.summary, "Missing": numbers_missing(results),
     }  # fmt: skip
     return {name: sentence for name, sentence in every.items() if sentence}
 
 
-def remarks(run: RunInfo) -> dict[str, str]:
+def run_remarks(run: RunInfo) -> dict[str, str]:
     """Returns by name the sentences on visits and points that were damaged, left out, reused or not counted."""
     every = {"Damaged": run.damage, "Left out": run.narrowed, "Reused": run.reused, "Not counted": run.uncounted}
     return {name: sentence for name, sentence in every.items() if sentence}

@@ -24,7 +24,16 @@ from tollmeter.report.machine_tables import of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.shown import best_known
 from tollmeter.report.studies import study_blocks
-from tollmeter.report.text_layout import INDENT, out, print_blocks, print_table, width_of, with_command, wrap, wrapped
+from tollmeter.report.text_layout import (
+    INDENT,
+    print_blocks,
+    print_line,
+    print_table,
+    width_of,
+    with_command,
+    wrap,
+    wrapped,
+)
 from tollmeter.report.tolls import group_tables
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import typed
@@ -69,10 +78,14 @@ def _opening(results: Results, console: Console) -> None:
     """Prints the machine, problems of its set-up, the run's verdict, and whether it answers its question; a study's own
     answer."""
     wrapped(console, headline(results), style="bold")
-    for line in (str(problems(results)), run_verdict.verdict(results), *tables.remarks(results.index.run).values()):
+    for line in (
+        str(problems(results)),
+        run_verdict.verdict_sentence(results),
+        *tables.run_remarks(results.index.run).values(),
+    ):
         wrapped(console, line)
     if results.suite is not None and results.suite.published:
-        study(results, results.suite, console)
+        print_study(results, results.suite, console)
     console.print()
 
 
@@ -108,17 +121,17 @@ def _findings(results: Results, console: Console, whole: bool) -> None:
     indent, dim = " " * (INDENT + 3), "dim"
     room = width_of(console) - len(indent)
     if findings or held:
-        out(console, Text("Findings", style="bold"))
+        print_line(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
         sign = f"{'':{INDENT}}{tables.SIGNS[finding.severity]:<3}"
         first, *others = wrap(printable(finding.claim), room) or [""]
-        out(console, Text(sign, style=SIGN_STYLES[finding.severity]).append(first, style="not bold default"))
+        print_line(console, Text(sign, style=SIGN_STYLES[finding.severity]).append(first, style="not bold default"))
         for line in others:
-            out(console, Text(f"{indent}{line}"))
+            print_line(console, Text(f"{indent}{line}"))
         for line in wrap(printable(finding.remedy), room) if whole else ():
-            out(console, Text(f"{indent}{line}", style=dim))
+            print_line(console, Text(f"{indent}{line}", style=dim))
     if len(findings) > FEW_FINDINGS and not whole:
-        out(console, Text(f"{indent}and {len(findings) - FEW_FINDINGS} more findings with --all", style=dim))
+        print_line(console, Text(f"{indent}and {len(findings) - FEW_FINDINGS} more findings with --all", style=dim))
     if held:
         wrapped(console, held, first=INDENT, hanging=INDENT * 2, style=dim)
     if findings or held:
@@ -138,14 +151,14 @@ def _ending(results: Results, console: Console, page: str | None) -> None:
     run's is another user's), and the next step."""
     folder = results.index.run.folder
     if page:
-        out(console, Text(f"Page  {printable(shlex.quote(page))}"))
+        print_line(console, Text(f"Page  {printable(shlex.quote(page))}"))
     else:
         foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
         command = typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
         with_command(console, "Page  not written yet:", command, hanging=6)
     step = run_verdict.next_step(results)
     if step.command:
-        out(console, Text(f"Next  {printable(step.command)}"))
+        print_line(console, Text(f"Next  {printable(step.command)}"))
         wrapped(console, step.when, first=6, hanging=6)
     elif step.when:
         wrapped(console, f"Next  {step.when}", hanging=6)
@@ -154,7 +167,7 @@ def _ending(results: Results, console: Console, page: str | None) -> None:
 # ---- terminal studies -----------------------------------------------------------------------------------------------
 
 
-def study(results: Results, suite: Suite, console: Console) -> None:
+def print_study(results: Results, suite: Suite, console: Console) -> None:
     """Prints a study's answer, and the rates of its kernels over length."""
     print_blocks(study_blocks(results, suite), console)
     print_blocks(_lengths(results), console)

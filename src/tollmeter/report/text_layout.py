@@ -66,7 +66,7 @@ def width_of(console: Console) -> int:
 def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
     """Prints words wrapped at the width; a path longer than a line is not broken, so that it can be copied."""
     for line in wrap(printable(text), width_of(console), first=first, hanging=hanging):
-        out(console, Text(line, style=style))
+        print_line(console, Text(line, style=style))
 
 
 def with_command(console: Console, words: str, command: str, *, first: int = 0, hanging: int = 4) -> None:
@@ -74,10 +74,10 @@ def with_command(console: Console, words: str, command: str, *, first: int = 0, 
     line = f"{'':{first}}{words} {printable(command)}"
     fits = len(line) <= width_of(console)
     for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{printable(command)}"]:
-        out(console, Text(printed))
+        print_line(console, Text(printed))
 
 
-def out(console: Console, line: Text) -> None:
+def print_line(console: Console, line: Text) -> None:
     console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -99,7 +99,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
             console.print()
         elif block.indent:
             for line in block.lines:
-                out(console, Text(f"{'':{block.indent}}{printable(line)}"))
+                print_line(console, Text(f"{'':{block.indent}}{printable(line)}"))
         else:
             if not is_below:
                 console.print()
@@ -110,7 +110,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 
 def print_table(table: Table, console: Console) -> None:
     for line in table_lines(table, width_of(console)):
-        out(console, line)
+        print_line(console, line)
 
 
 def table_lines(table: Table, width: int) -> list[Text]:

@@ -44,7 +44,9 @@ def lines(
     points = {dict(outcome.point.parameters)[COMMAND]: pair_name(outcome.point) for outcome in results.outcomes}
     against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
     pairs = results.index.opposed
-    against |= {pair.point: verdict(pair, precision, budget_s, run.seconds) for pair in pairs if pair.metric == TIME}
+    against |= {
+        pair.point: pair_verdict(pair, precision, budget_s, run.seconds) for pair in pairs if pair.metric == TIME
+    }
     for place, (name, shell) in enumerate(shells.items(), 1):
         yield f"{place}  {name}" if len(shells) > 1 else name
         point = points.get(name, "")
@@ -114,7 +116,7 @@ def time_with_interval(median: float, low: float | None, high: float | None) -> 
     return f"{time(median)} {plus_minus(median, low, high)} ({time(low)} to {time(high)}, 95 %)"
 
 
-def verdict(pair: Opposed, precision: float, budget_s: float, seconds: float) -> str:
+def pair_verdict(pair: Opposed, precision: float, budget_s: float, seconds: float) -> str:
     """Returns the verdict on a pair of commands. precision: least difference. seconds: duration of the run, whose
     budget was `budget_s`."""
     if pair.verdict != "cannot tell":

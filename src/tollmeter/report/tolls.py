@@ -25,17 +25,17 @@ GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
 FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
 
 
-def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
+def toll_groups(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
     """Returns each group that has a line, in the order of the suite, or of GROUPS; within a group in the table's
     order."""
     own = own_groups(results)
     members: dict[str, list[Toll]] = {name: [] for name in (*own.values(), *GROUPS)}
     for toll in results.index.tolls:
-        members[own.get(toll.probe) or group_of(toll, results.probes)].append(toll)
+        members[own.get(toll.probe) or toll_group(toll, results.probes)].append(toll)
     return tuple((name, tuple(tolls)) for name, tolls in members.items() if tolls)
 
 
-def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
+def toll_group(toll: Toll, probes: Mapping[str, Probe]) -> str:
     """Returns the group of a toll: its family, or a separate group for kernel tolls that give the CPU to another
     process."""
     group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
@@ -49,7 +49,7 @@ def group_tables(results: Results) -> list[Table]:
     if not own_groups(results):
         return []
     tables = []
-    for name, tolls in grouped(results):
+    for name, tolls in toll_groups(results):
         if table := brief(toll_table(results, tolls)):
             tables.append(replace(table, own_title=name.capitalize()))
         if _has_entry(results, tolls) and (mitigations := mitigations_table(results)):
@@ -60,7 +60,9 @@ def group_tables(results: Results) -> list[Table]:
 def mitigations_table(results: Results) -> Table | None:
     """Returns the kernel's mitigation of each weakness of this CPU; None if it lists none, or if no group of the suite
     has the shortest entry."""
-    if not any(_has_entry(results, tolls) for name, tolls in grouped(results) if name in own_groups(results).values()):
+    if not any(
+        _has_entry(results, tolls) for name, tolls in toll_groups(results) if name in own_groups(results).values()
+    ):
         return None
     states = sorted(results.index.machine.facts.items())
     lines = [
@@ -144,7 +146,7 @@ def ladder(results: Results) -> Ladder | None:
         at, low, high = (_at(ns, decades) for ns in (toll.value, *ends))
         return Rung(*described, at, low, high, firm)
 
-    groups = tuple((name, tuple(map(rung, tolls))) for name, tolls in grouped(results))
+    groups = tuple((name, tuple(map(rung, tolls))) for name, tolls in toll_groups(results))
     meanings = {f"{toll.probe} {name}": summary for toll in results.index.tolls
                 for name, summary in _words(toll, results.probes).items()}  # fmt: skip
     columns = ("uncontended", "all samples") if both else ("time", "in cycles")

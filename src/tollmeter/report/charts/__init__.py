@@ -38,7 +38,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     answer.break_even,
     memory.latency,
     memory.bandwidth,
-    kernel.ladder,
+    kernel.toll_ladder,
     cores.core_to_core,
     cores.transfer,
     cores.each_cpu,
@@ -51,7 +51,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     kernel.switches,
     kernel.traps,
     kernel.faults,
-    worker_scaling.speed_up,
+    worker_scaling.speed_up_of_workers,
     arithmetic.flops,
     arithmetic.speed_up,
     kernel.access,
@@ -64,7 +64,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
 )
 
 OF_ALL = (
-    kernel.ladder,
+    kernel.toll_ladder,
     arithmetic.abi_ratios,
     published_charts.claims,
     published_charts.redrawn,

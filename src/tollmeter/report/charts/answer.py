@@ -16,7 +16,7 @@ from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import profile_verdict, title_of
 from tollmeter.report.programs import attribution_name as program_name
-from tollmeter.report.programs import ratio_in_words as in_words
+from tollmeter.report.programs import break_even_in_words as in_words
 from tollmeter.studies.attribution import Attribution, largest
 from tollmeter.studies.choices import break_evens, pairs
 
@@ -106,7 +106,7 @@ def break_even(bench: Bench) -> Iterator[Chart]:
         "strokeDash": by["strokeDash"],
         "tooltip": marks.hover(("series", "paid"), ("x", even.asked.thing), ("value", "a packet")),
     }
-    drawn = layer("line", encoding, data=marks.values(data))
+    drawn = layer("line", encoding, data=marks.inline_values(data))
     rows = [row for row in bench.rows if row.probe == even.asked.each.probe]
     yield BREAK_EVEN.chart(marks.finished(drawn, 260), rows, in_words(even))
 
@@ -189,5 +189,5 @@ def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: 
         "tooltip": tips,
         "color": marks.series_colour("part", order, "made of")["color"],
     }
-    bars = layer("bar", encoding, data=marks.values(data), height=16)
+    bars = layer("bar", encoding, data=marks.inline_values(data), height=16)
     return picture(marks.finished(bars, len({each["label"] for each in data}) * _STEP + _ROOM))

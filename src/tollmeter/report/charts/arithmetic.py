@@ -150,7 +150,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     dot = {"x": x, "y": y, "color": by["color"], "shape": by["shape"],
            "tooltip": marks.tips(("label", "of"), ("series", "ABI"), ("value", "ratio"))}  # fmt: skip
     layers = [
-        layer("rule", {"x": quantitative("one")}, data=marks.values([{"one": 1}]), style="reported"),
+        layer("rule", {"x": quantitative("one")}, data=marks.inline_values([{"one": 1}]), style="reported"),
         layer("rule", reach, style="whisker"),
         layer("point", dot, style="rung"),
     ]

@@ -127,7 +127,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
     )
 
 
-def clusters(rows: Sequence[Row]) -> list[list[int]]:
+def core_clusters(rows: Sequence[Row]) -> list[list[int]]:
     """Returns clusters of near CPUs, by single linkage cut at the widest gap between costs; one cluster if no gap is at
     least a quarter of the cost. rows: one for each pair."""
     costs = {pair: row.median for row in rows if row.median and (pair := cpus_of(row))}
@@ -144,7 +144,7 @@ def clusters(rows: Sequence[Row]) -> list[list[int]]:
 
 def _sentence(rows: Sequence[Row]) -> str:
     """Returns the clusters, and the cost of a line within one and between two, as a sentence."""
-    groups = clusters(rows)
+    groups = core_clusters(rows)
     if len(groups) < 2:
         return f"There and back: {of_row(rows[0])}." if len(rows) == 1 else ""
     home = {cpu: place for place, group in enumerate(groups) for cpu in group}

@@ -31,7 +31,7 @@ _PLACED = {"one_cpu": "on one CPU", "two_cpus": "on two", "sibling": "on both th
 _LEAST_RUNGS = 4
 
 
-def ladder(bench: Bench) -> Iterator[Chart]:
+def toll_ladder(bench: Bench) -> Iterator[Chart]:
     """Yields every boundary from the first cache to a process switch, on one log scale."""
     lines = paid(bench.own(bench.rows), bench.results.probes, bench.known.clocks_hz.get(bench.target))
     rungs = level_rungs(bench)

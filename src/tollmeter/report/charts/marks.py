@@ -317,14 +317,14 @@ def point(style: str, encoding: Spec, by: Spec, **more: Any) -> Spec:
 
 
 def layered(rows: Sequence[Datum], layers: Sequence[Spec], height: int = 340) -> Spec:
-    return finished({"data": values(rows), "layer": layers}, height)
+    return finished({"data": inline_values(rows), "layer": layers}, height)
 
 
 def panelled(rows: Sequence[Datum], layers: Sequence[Spec], panels: Sequence[str], **panel: Any) -> Spec:
     """Returns small multiples on shared axes. panel: size of each. usermeta.panels is their number, by which a page
     chooses its columns."""
     faceted = {
-        "data": values(rows),
+        "data": inline_values(rows),
         "facet": nominal("panel", title=None, sort=panels),
         "columns": 2,
         "spec": {"height": 220, "width": 300, **panel, "layer": layers},
@@ -334,7 +334,7 @@ def panelled(rows: Sequence[Datum], layers: Sequence[Spec], panels: Sequence[str
     return {**finished(faceted), "usermeta": {"panels": len(panels)}}
 
 
-def values(rows: Sequence[Datum]) -> Spec:
+def inline_values(rows: Sequence[Datum]) -> Spec:
     return {"values": list(rows)}
 
 

@@ -12,7 +12,7 @@ from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject
 from tollmeter.report.charts.curves_chart import Lines, charted
-from tollmeter.report.charts.marks import layer, nominal, quantitative, values
+from tollmeter.report.charts.marks import inline_values, layer, nominal, quantitative
 from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
@@ -41,7 +41,7 @@ def knee_marks(bench: Bench) -> list[Spec]:
     ]  # fmt: skip
     if not data:
         return []
-    x, own = quantitative("x"), values(data)
+    x, own = quantitative("x"), inline_values(data)
     reach = {"x": quantitative("lo"), "x2": {"field": "hi"}, "tooltip": TIPS}
     text = {"x": x, "y": {"value": "height"}, "text": nominal("text")}
     return [
@@ -63,7 +63,7 @@ def dashed_rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
         return []
     x, own, lines = (
         quantitative("x"),
-        values(data),
+        inline_values(data),
         {"calculate": marks.wrapped_expression("datum.text"), "as": "lines"},
     )
     text: Spec = {"x": x, "y": {"value": 0}, "text": nominal("lines")}
@@ -186,7 +186,7 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
     ideal = [{"x": row.parameters["chains"], "y": alone[bytes_] / int(row.parameters["chains"]), "of": str(bytes_)}
              for row in rows if (bytes_ := row.parameters.get("size")) in alone]  # fmt: skip
     places = {"x": quantitative("x"), "y": quantitative("y"), "detail": nominal("of")}
-    dotted = layer("line", places, data=values(ideal), style="ideal", clip=True)
+    dotted = layer("line", places, data=inline_values(ideal), style="ideal", clip=True)
     yield from charted(
         bench, rows, PARALLELISM, axis="chains", series=bench.series(rows, "chains"),
         y_title=_y_title(rows, "one load"), x_title="independent chains under way in one thread", legend="buffer of",

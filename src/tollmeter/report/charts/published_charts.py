@@ -87,7 +87,7 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
     layers = dashed_rules(places, max(int(d["x"]) for d in data))
     if heights:
-        own, height = marks.values(heights), quantitative("y")
+        own, height = marks.inline_values(heights), quantitative("y")
         label = {"x": {"value": "width"}, "y": height, "text": nominal("what")}
         layers += [
             layer("rule", {"y": height}, data=own, style="reported"),
@@ -161,7 +161,7 @@ _CLAIM = nominal("label", title=None, sort=None, axis=marks.words_axis(grid=True
 def _ranges(ranges: Sequence[Datum], scale: Spec) -> list[Spec]:
     """Returns the layers of each claim's range; at the right end the measured and the published value, with the verdict
     below; in a narrow chart, only the verdict above the line."""
-    own = marks.values(ranges)
+    own = marks.inline_values(ranges)
     holds = {"x": quantitative("lo", scale=scale), "x2": {"field": "hi"}, "y": _CLAIM}
     words = {"x": {"value": "width"}, "y": _CLAIM}
     both = (
@@ -206,7 +206,7 @@ def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]
 
 def _equal() -> Spec:
     """Returns the line at 1, where both sides are equal."""
-    return layer("rule", {"x": quantitative("x")}, data=marks.values([{"x": 1.0}]), style="reported")
+    return layer("rule", {"x": quantitative("x")}, data=marks.inline_values([{"x": 1.0}]), style="reported")
 
 
 # ---- sides ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
-from tollmeter.report.charts.marks import layer, quantitative, tips, values
+from tollmeter.report.charts.marks import inline_values, layer, quantitative, tips
 from tollmeter.report.numbers import of_row, percent, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -68,7 +68,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
     dots = {**crosses, "color": by["color"], "shape": by["shape"]}
     layers = [*_strip(samples, x), layer("point", dots, style="dot", opacity=0.6)]
     if discarded:
-        own = values([*map(_datum, discarded)])
+        own = inline_values([*map(_datum, discarded)])
         layers.append(layer("point", crosses, data=own, style="aside", shape=CROSS, clip=True))
     yield STEADINESS.chart(marks.layered([*map(_datum, kept)], layers, 240), [], _sentence(samples, middle))
 
@@ -120,7 +120,7 @@ def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
             "opacity": quantitative("share", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
             "tooltip": tips(("value", "samples on a contended core")),
         }
-        yield layer("rect", encoding, data=values(data), style="beside", clip=True)
+        yield layer("rect", encoding, data=inline_values(data), style="beside", clip=True)
 
 
 def _sentence(samples: Sequence[SampleMark], middle: float) -> str:
@@ -159,7 +159,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         "shape": by["shape"],
         "tooltip": tips(("value", "sample"), ("series", "core"), ("at", "visit")),
     }
-    points = layer("point", encoding, data=values(data), style="dot", opacity=0.75)
+    points = layer("point", encoding, data=inline_values(data), style="dot", opacity=0.75)
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
     contended = next((state for state in row.states if state.state == "contended"), None)
     beside = f", {time(contended.median, contended.low, contended.high)} on a contended core" if contended else ""

@@ -26,7 +26,7 @@ HEADROOM = 1.2
 """Ratio of the axis end to perfect scaling, which only noise exceeds."""
 
 
-def speed_up(bench: Bench) -> Iterator[Chart]:
+def speed_up_of_workers(bench: Bench) -> Iterator[Chart]:
     """Yields the chart of speed-up; none unless a single worker was timed. Ratios of rows without an interval are left
     out."""
     rows = [row for row in bench.own(bench.meaning(*SPEED_UP.means)) if has_interval(row)]
