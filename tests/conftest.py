@@ -52,7 +52,6 @@ def root() -> Path:
 def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of one test's runs, which are kept in it for as long as the test lasts."""
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
-    (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 
 

@@ -52,7 +52,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def shared(fleet: Path, tmp_path: Path, own_runs: Path) -> Path:
-    assert not any(own_runs.iterdir())
+    assert not own_runs.exists()
     return Path(shutil.copytree(fleet / "shared", tmp_path / "shared"))
 
 

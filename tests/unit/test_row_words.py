@@ -27,8 +27,8 @@ LATENCY = "memory.latency"
 
 @pytest.fixture
 def run(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(own_runs)
     shutil.copytree(RECORDED, own_runs / "r01")
+    monkeypatch.chdir(own_runs)
     (own_runs / places.LAST).symlink_to("r01")
     return own_runs / "r01"
 

@@ -116,6 +116,7 @@ def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
 def test_a_width_that_no_core_has_is_not_learned(of_runs: tuple[float, ...], learned: float, own_runs: Path) -> None:
     """It would withhold the rows of all later runs: 19.6 or 8.97 additions a cycle, of runs whose control loops other
     programs slowed. One run on a quiet machine among others beside a busy sibling is learned from."""
+    own_runs.mkdir()
     machine = builders.machine()
     for number, width in enumerate(of_runs):
         widths = {"local": {"x86_64": width}}
