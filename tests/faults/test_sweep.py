@@ -165,9 +165,9 @@ def test_each_value_is_measured_where_it_is_set_and_the_first_is_back(folder: Pa
         return ""
 
     end = conducted(sweep_of(folder), folder / "sweep.json", measure, lambda: False)
-    assert seen == list(end.sweep.order) and seen[::2] == ["first"] * 4 and sorted(seen[1::2]) == ["2", "3", "4"]
-    assert end.sweep.is_done and not end.unrestored and knob_of(folder) == "first"
-    assert load_sweep(folder / "sweep.json") == end.sweep and unrestored() is None
+    assert seen == list(end.order) and seen[::2] == ["first"] * 4 and sorted(seen[1::2]) == ["2", "3", "4"]
+    assert end.is_done and not end.unrestored and knob_of(folder) == "first"
+    assert load_sweep(folder / "sweep.json") == end and unrestored() is None
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_value_that_cannot_be_set_is_left_out_and_the_others_are_measured(
     folder: Path, set_: str, verify: str, reason: str
 ) -> None:
     end = conducted(sweep_of(folder, set_, verify), folder / "sweep.json", lambda *_: "", lambda: False)
-    reasons = {step.value: step.reason for step in end.sweep.steps}
+    reasons = {step.value: step.reason for step in end.steps}
     assert reason in reasons.pop("3") and not any(reasons.values())
     assert not end.unrestored and knob_of(folder) == "first"
 
@@ -196,7 +196,7 @@ def test_a_value_that_is_turned_back_during_the_run_is_not_measured(folder: Path
         return ""
 
     end = conducted(sweep_of(folder), folder / "sweep.json", measure, lambda: False)
-    (step,) = (step for step in end.sweep.steps if step.value == "3")
+    (step,) = (step for step in end.steps if step.value == "3")
     assert step.reason.startswith("after the run --verify printed first") and not step.run
 
 
@@ -206,7 +206,7 @@ def test_an_error_and_a_stop_restore_it_too(folder: Path) -> None:
     assert knob_of(folder) == "first" and unrestored() is None
     steps = iter([False, False, True])
     end = conducted(sweep_of(folder), folder / "s.json", lambda *_: "", lambda: next(steps, True))
-    assert len(end.sweep.steps) == 1 and knob_of(folder) == "first"
+    assert len(end.steps) == 1 and knob_of(folder) == "first"
 
 
 def _interrupted(value: str, _: str) -> str:
@@ -259,7 +259,7 @@ class Machine:
         self.seen.append(value)
         return ""
 
-    def until_done(self, sweep: SweepState, measure: sweeping.Measure | None = None) -> sweeping.SweepEnd:
+    def until_done(self, sweep: SweepState, measure: sweeping.Measure | None = None) -> SweepState:
         for _ in range(30):
             try:
                 return over_restarts(sweep, self.folder / "state", measure or self.measure, lambda: False)
@@ -282,10 +282,10 @@ NEXT = "printf %s {} > next"
 
 def test_over_restarts_each_step_is_measured_once(machine: Machine) -> None:
     end = machine.until_done(sweep_of(machine.folder, NEXT))
-    assert machine.seen == list(end.sweep.order) and machine.boots == len(end.sweep.order)
+    assert machine.seen == list(end.order) and machine.boots == len(end.order)
     assert not end.unrestored and knob_of(machine.folder) == "first"
     again = over_restarts(sweep_of(machine.folder, NEXT), machine.folder / "state", machine.measure, lambda: False)
-    assert again == end and len(machine.seen) == len(end.sweep.order)
+    assert again == end and len(machine.seen) == len(end.order)
 
 
 def test_before_the_restart_nothing_is_measured(machine: Machine) -> None:
@@ -297,7 +297,7 @@ def test_before_the_restart_nothing_is_measured(machine: Machine) -> None:
 
 def test_a_value_that_the_machine_did_not_start_with_is_left_out(machine: Machine) -> None:
     end = machine.until_done(sweep_of(machine.folder, "test {} = 3 || printf %s {} > next"))
-    reasons = {step.value: step.reason for step in end.sweep.steps}
+    reasons = {step.value: step.reason for step in end.steps}
     assert "and not 3" in reasons.pop("3") and not any(reasons.values())
 
 
@@ -310,7 +310,7 @@ def test_a_value_that_crashes_the_machine_is_left_out_after_two_starts(machine: 
 
     end = machine.until_done(sweep_of(machine.folder, NEXT), crashing)
     assert machine.seen.count("2") == 2
-    assert "restarted 2 times" in next(step.reason for step in end.sweep.steps if step.value == "2")
+    assert "restarted 2 times" in next(step.reason for step in end.steps if step.value == "2")
     assert knob_of(machine.folder) == "first"
 
 

@@ -184,7 +184,7 @@ def test_what_is_printed_of_a_sweep() -> None:
     }
     made: list[Block] = []
     for title, one in swept.items():
-        read = msgspec.json.decode(as_json(one, restored=True))
+        read = msgspec.json.decode(as_json(one))
         numbers = {
             value["value"]: (value["verified"], value["cost"] and round(value["cost"], 3)) for value in read["values"]
         }

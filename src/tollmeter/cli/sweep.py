@@ -27,8 +27,9 @@ from tollmeter.root import typed
 
 if TYPE_CHECKING:
     from tollmeter.conduct import Stopping
-    from tollmeter.library.sweeping import Knob, Measure, SweepEnd
+    from tollmeter.library.sweeping import Knob, Measure
     from tollmeter.report.swept import SweptValues
+    from tollmeter.store.sweeps import SweepState
 
 PAGE = "sweep.html"
 
@@ -134,11 +135,11 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
         own_folder(folder)
         measure = _measure(options, folder, stopping, len(new.order))
         if reboots:
-            end = over_restarts(new, reboots, measure, lambda: stopping.asked)
-            save_sweep(folder / NAME, end.sweep)
+            done = over_restarts(new, reboots, measure, lambda: stopping.asked)
+            save_sweep(folder / NAME, done)
         else:
-            end = conducted(new, folder / NAME, measure, lambda: stopping.asked)
-        code = _answered(end, options.form)
+            done = conducted(new, folder / NAME, measure, lambda: stopping.asked)
+        code = _answered(done, options.form)
         return INTERRUPTED if stopping.asked else code
 
 
@@ -184,38 +185,38 @@ def _measure(options: Options, folder: Path, stopping: Stopping, steps: int) -> 
     return measure
 
 
-def _answered(end: SweepEnd, form: str) -> int:
+def _answered(sweep: SweepState, form: str) -> int:
     """Prints the results so far. Returns the exit code."""
     from tollmeter.library.sweeping import runs_of
     from tollmeter.report import swept as report
     from tollmeter.report import swept_page
     from tollmeter.report.page import put
 
-    found = report.swept_values(end.sweep, runs_of(end.sweep))
+    found = report.swept_values(sweep, runs_of(sweep))
     if form == "json":
-        write(report.as_json(found, restored=not end.unrestored))
+        write(report.as_json(found))
     else:
         print_view(report.blocks(found))
-    page = Path(end.sweep.folder) / PAGE
+    page = Path(sweep.folder) / PAGE
     try:
         with doing("writing the page"):
             put(swept_page.render(found), page)
     except Failure as failure:
         print_notice(failure.sentence)
-        return gravest(_code(end, found), INFRASTRUCTURE)
+        return gravest(_code(found), INFRASTRUCTURE)
     if form == "table":
         print(f"Page  {page}")
-    return _code(end, found)
+    return _code(found)
 
 
-def _code(end: SweepEnd, found: SweptValues) -> int:
+def _code(found: SweptValues) -> int:
     """Returns the exit code, and prints its reason on standard error."""
     from tollmeter.report.swept import failures
 
-    sweep, failed = end.sweep, failures(found)
-    if end.unrestored:
+    sweep, failed = found.sweep, failures(found)
+    if sweep.unrestored:
         print_notice(
-            f"{sweep.variable} is not restored to {sweep.first}: {end.unrestored}; the next sweep, or "
+            f"{sweep.variable} is not restored to {sweep.first}: {sweep.unrestored}; the next sweep, or "
             f"`{typed('sweep', '--restore')}`, tries again"
         )
         return INFRASTRUCTURE

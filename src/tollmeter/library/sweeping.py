@@ -142,14 +142,7 @@ def new_sweep(knob: Knob, values: Sequence[str], words: Sequence[str], seed: int
 # ---- in one start of the machine ------------------------------------------------------------------------------------
 
 
-class SweepEnd(NamedTuple):
-    """The end of a sweep. unrestored: why the setting is not at its first value, empty if it is."""
-
-    sweep: SweepState
-    unrestored: str = ""
-
-
-def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
+def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepState:
     """Makes and stores every step, and restores the first value in any case. Raises Failure if another sweep runs, the
     first value cannot be set, or the restoring data cannot be stored."""
     with sweep_lock_file() as lock:
@@ -171,7 +164,7 @@ def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable
                 save_sweep(path, sweep)
         finally:
             failed = _restored(knob, sweep.first)
-        return SweepEnd(sweep, failed)
+        return msgspec.structs.replace(sweep, unrestored=failed)
 
 
 def _set_first(knob: Knob, first: str) -> None:
@@ -248,7 +241,7 @@ def restore_killed(lock: int) -> str:
 # ---- over restarts --------------------------------------------------------------------------------------------------
 
 
-def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
+def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepState:
     """Continues the sweep of the file, or begins one, until a value needs a reboot. Raises Failure: 2 if the file is of
     another sweep; 7 if the machine has to reboot, by --set or by the user."""
     sweep = load_sweep(path)
@@ -267,7 +260,7 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
             break
         sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step), set_in=None, tried=())
         save_sweep(path, sweep)
-    return SweepEnd(sweep, knob.check(sweep.first) if sweep.is_done else "")
+    return msgspec.structs.replace(sweep, unrestored=knob.check(sweep.first)) if sweep.is_done else sweep
 
 
 def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:

@@ -183,7 +183,7 @@ def _one_row(swept: SweptValues) -> Table:
 # ---- for programs ---------------------------------------------------------------------------------------------------
 
 
-def as_json(swept: SweptValues, *, restored: bool) -> bytes:
+def as_json(swept: SweptValues) -> bytes:
     """Returns the sweep with its values. runs: folders below the sweep's. cost: over the first value's, none if nothing
     can be compared. drift: cost of the last return over the cost of the first. adjusted: as for `toll compare`, over
     all values."""
@@ -192,7 +192,7 @@ def as_json(swept: SweptValues, *, restored: bool) -> bytes:
         "format": 1, "variable": sweep.variable, "first": sweep.first, "seed": sweep.seed, "folder": sweep.folder,
         "order": sweep.order, "best": chosen.value if chosen else None,
         "not_resolved_from_best": not_resolved_from(chosen, swept.effects) if chosen else (), "drift": swept.drift,
-        "values": [_value(swept, value) for value in sweep.values], "restored": restored,
+        "values": [_value(swept, value) for value in sweep.values], "restored": not sweep.unrestored,
     }  # fmt: skip
     return json_document(answer)
 

@@ -39,7 +39,8 @@ class SweepStep(Record, frozen=True):
 class SweepState(Record, frozen=True):
     """The state of a sweep. order: order of the values, the first one between the others. words: its command line.
     folder: folder of its runs. Over reboots, of the next value, set_in: the boot in which it was set, None before;
-    tried: the boots in which it was measured without a stored end."""
+    tried: the boots in which it was measured without a stored end. unrestored: why the setting is not at its first
+    value after the sweep, empty if it is."""
 
     variable: str
     set: str
@@ -54,6 +55,7 @@ class SweepState(Record, frozen=True):
     steps: tuple[SweepStep, ...] = ()
     set_in: str | None = None
     tried: tuple[str, ...] = ()
+    unrestored: str = ""
 
     @property
     def first(self) -> str:
