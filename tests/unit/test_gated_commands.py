@@ -46,10 +46,10 @@ class Measured:
     ids=["same", "faster", "at the limit", "slower twice", "not confirmed", "unsure"],
 )
 def test_a_command_fails_that_is_slower_twice(several: list[Opposed], outcome: str) -> None:
-    found = gated_commands("base", "new", LIMIT, Measured(*several))
-    assert found.outcome == outcome
-    assert len(found.measured) == len(several)
-    assert len(sentences_of_commands(found)) >= 1 + len(several)
+    decision, measured = gated_commands("base", "new", LIMIT, Measured(*several))
+    assert [row.outcome for row in decision.rows] == [outcome]
+    assert len(measured) == len(several)
+    assert len(sentences_of_commands(decision, measured, "base")) >= 1 + len(several)
 
 
 def test_a_pair_without_a_ratio_is_no_pass() -> None:

@@ -67,14 +67,11 @@ def _headline(bill: Bill) -> str:
     runs = count(bill.runs, "clean run")
     if not bill.runs:
         spent, runs = f"CPU {time(bill.cpu.value).bare}", f"in {time(bill.wall.value).bare}, without that of counting"
-    inside = f"in the kernel {_at(bill)}{time(bill.kernel_ns).bare} ({percent(_share(bill.kernel_ns, bill))})"
+    at = "at least " if bill.way == "notified" else ""
+    inside = f"in the kernel {at}{time(bill.kernel_ns).bare} ({percent(_share(bill.kernel_ns, bill))})"
     if bill.way == "usage":
         return f"{spent} ({runs}) · page faults about {time(bill.kernel_ns).bare}"
     return f"{spent} ({runs}) · {inside} · {count(bill.crossings)} system calls"
-
-
-def _at(bill: Bill) -> str:
-    return "at least " if bill.way == "notified" else ""
 
 
 def _share(ns: float, bill: Bill) -> float:

@@ -21,8 +21,9 @@ from tollmeter.model import LEAST_CHANGE, Failure, first_few, json_document
 
 if TYPE_CHECKING:
     from tollmeter.judgement.gate import Decision
+    from tollmeter.model import Opposed
     from tollmeter.report.compared_rows import Compared
-    from tollmeter.report.gated import Gated, GatedCommands
+    from tollmeter.report.gated import Gated
 
 FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
@@ -153,8 +154,10 @@ def gate(
         )
     if commands:
         most = read_limits(limit, None).usual
-        judged = gated_commands(*two_commands(commands), how._replace(precision=most))
-        _end_commands(judged, strict, form, out)
+        base_line, new_line = two_commands(commands)
+        decision, measured = gated_commands(base_line, new_line, how._replace(precision=most))
+        _write_commands(decision, measured, base_line, form, out)
+        _end_commands(decision, measured, strict)
         return
     if base is None:
         raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
@@ -182,21 +185,27 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
         raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
 
 
-def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
-    """Ends the comparison of two commands. Raises Failure: 3 if the new command is slower, 4 with --strict if its
-    interval contains the limit."""
+def _write_commands(decision: Decision, measured: Sequence[Opposed], base: str, form: str, out: Path | None) -> None:
     from tollmeter.report.gated import sentences_of_commands
 
-    text = "".join(f"{sentence}\n" for sentence in sentences_of_commands(gated))
+    text = "".join(f"{sentence}\n" for sentence in sentences_of_commands(decision, measured, base))
     if form == "github":
         add_summary(f"## toll gate\n\n{text}\n")
     if form == "json":
-        text = json_document(gated.decision).decode()
-    write((text if form in ("table", "json") else _ci_report(gated.decision, (), form)).encode(), out)
-    if gated.outcome == "slower":
-        raise Failure(f"{gated.more} by more than the limit: {gated.new}", TRIPPED)
-    if gated.outcome == "inconclusive" and strict:
-        raise Failure(f"inconclusive: {gated.new}", CANNOT_TELL)
+        text = json_document(decision).decode()
+    write((text if form in ("table", "json") else _ci_report(decision, (), form)).encode(), out)
+
+
+def _end_commands(decision: Decision, measured: Sequence[Opposed], strict: bool) -> None:
+    """Ends the comparison of two commands. Raises Failure: 3 if the new command is slower, 4 with --strict if its
+    interval contains the limit."""
+    from tollmeter.report.gated import more_of
+
+    (row,) = decision.rows
+    if row.outcome == "slower":
+        raise Failure(f"{more_of(measured)} by more than the limit: {row.judged.name}", TRIPPED)
+    if row.outcome == "inconclusive" and strict:
+        raise Failure(f"inconclusive: {row.judged.name}", CANNOT_TELL)
 
 
 def _ci_report(decision: Decision, unlike: Sequence[str], form: str) -> str:

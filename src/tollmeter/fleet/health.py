@@ -95,16 +95,13 @@ def unlike_nodes(rows: Iterable[Row], limit: float) -> Iterator[str]:
         for row in several:
             others = [other for other in several if other is not row]
             if others and all(_is_slower(row, other, limit) for other in others):
-                ends = " to ".join(dict.fromkeys(_value(other) for other in _ends(others)))
-                yield f"memory node {row.parameters['node']}: {_value(row)}, peers {ends}"
+                ends = (end(others, key=lambda row: row.median or 0) for end in (min, max))
+                peers = " to ".join(dict.fromkeys(map(_value, ends)))
+                yield f"memory node {row.parameters['node']}: {_value(row)}, peers {peers}"
 
 
 def _value(row: Row) -> str:
     return str(quantity(row.median or 0, row.unit))
-
-
-def _ends(rows: Sequence[Row]) -> tuple[Row, Row]:
-    return min(rows, key=lambda row: row.median or 0), max(rows, key=lambda row: row.median or 0)
 
 
 def _is_slower(row: Row, other: Row, limit: float) -> bool:

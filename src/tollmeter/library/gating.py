@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from tollmeter.judgement.compare import machine_differences
-from tollmeter.judgement.gate import decide, of_change, of_pair
+from tollmeter.judgement.gate import Decision, decide, of_change, of_pair
 from tollmeter.library.command_metrics import judging
 from tollmeter.library.comparing import compared
 from tollmeter.library.limits import Limits
@@ -15,7 +15,7 @@ from tollmeter.library.options import TimeOptions
 from tollmeter.library.timed import ratios
 from tollmeter.model import Failure, Opposed, Results
 from tollmeter.report.compared_rows import Compared, full_name
-from tollmeter.report.gated import Gated, GatedCommands
+from tollmeter.report.gated import Gated
 from tollmeter.report.timed import TIME
 
 _LONGEST = 60
@@ -75,10 +75,13 @@ def two_commands(words: Sequence[str]) -> tuple[str, str]:
     return base_line, new_line
 
 
-def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure = ratios) -> GatedCommands:
-    """Measures and judges two commands. options.precision: the limit, as a share, by which NEW may exceed BASE in time
-    or in options.metrics. The gate fails if two measurements find NEW slower, since new processes have other memory
-    layouts. Raises Failure as `timed` does, and 1 if the two cannot be compared."""
+def gated_commands(
+    base: str, new: str, options: TimeOptions, measure: Measure = ratios
+) -> tuple[Decision, list[Opposed]]:
+    """Measures two commands. Returns the decision on NEW, and the ratios NEW over BASE, of which the last decides.
+    options.precision: the limit, as a share, by which NEW may exceed BASE in time or in options.metrics. The gate fails
+    if two measurements find NEW slower, since new processes have other memory layouts. Raises Failure as `timed` does,
+    and 1 if the two cannot be compared."""
     metric = judging(options.metrics) or TIME
     measured: list[Opposed] = []
     decision = decide([])
@@ -87,7 +90,7 @@ def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure =
         decision = decide([of_pair(measured[-1], new, options.precision)])
         if decision.passes:
             break
-    return GatedCommands(base, new, options.precision, tuple(measured), decision)
+    return decision, measured
 
 
 def _ratio(several: Sequence[Opposed], metric: str) -> Opposed:

@@ -227,7 +227,8 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
     """Returns the request with the points that it leaves out, and the estimate that is printed before the run: that the
     budget is too short for most points, which points are measured in it, and which usual budget suffices."""
-    long = (seconds for seconds in BUDGETS_S if _seconds_for_visits(request, seconds) >= plan.asked_s)
+    others = ((s, msgspec.structs.replace(request, budget_seconds=s)) for s in BUDGETS_S)
+    long = (seconds for seconds, other in others if seconds_for_visits(other) >= plan.asked_s)
     enough_s = next(long, HOUR_S * (ceil(plan.asked_s / HOUR_S) + 1))
     points = len(plan.points())
     asked = plan.asked or points
@@ -244,11 +245,6 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
         mends.append(f"{words} requests fewer")
     text = f"{counted} about {time_needed} to converge; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
     return msgspec.structs.replace(request, narrowed=left_out, planned_s=enough_s), text
-
-
-def _seconds_for_visits(request: Request, budget_seconds: float) -> float:
-    """Returns the seconds for visits under another budget."""
-    return seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget_seconds))
 
 
 def _fewer_words(plan: Plan) -> str:

@@ -149,34 +149,20 @@ _RESULTS: dict[Outcome, str] = {
 }
 
 
-@dataclass(frozen=True)
-class GatedCommands:
-    """The result of a gate of commands. limit: the highest permitted slowdown, as a share. measured: ratios, new over
-    base; the last one decides."""
-
-    base: str
-    new: str
-    limit: float
-    measured: tuple[Opposed, ...]
-    decision: Decision
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.decision.rows[0].outcome
-
-    @property
-    def more(self) -> str:
-        """Returns the word for a command beyond the limit."""
-        metric = self.measured[-1].metric
-        return "slower" if metric == TIME else f"higher in {metric}"
+def more_of(measured: Sequence[Opposed]) -> str:
+    """Returns the word for a command beyond the limit, by the metric of its measured ratios."""
+    metric = measured[-1].metric
+    return "slower" if metric == TIME else f"higher in {metric}"
 
 
-def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
-    """Returns the result first, then each measurement."""
-    sentences = [f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit), gated.more)}."]
-    for number, opposed in enumerate(gated.measured, 1):
+def sentences_of_commands(decision: Decision, measured: Sequence[Opposed], base: str) -> list[str]:
+    """Returns the result first, then each measurement. measured: ratios, new over base; the last one decides."""
+    (row,) = decision.rows
+    new = row.judged.name
+    sentences = [f"{new} is {_RESULTS[row.outcome].format(percent(row.judged.limit), more_of(measured))}."]
+    for number, opposed in enumerate(measured, 1):
         change = f"{opposed.ratio:.3f} times the {opposed.metric} ({opposed.low:.3f} to {opposed.high:.3f})"
-        sentences.append(f"Measurement {number}: {gated.new} takes {change} of {gated.base}, {opposed.blocks} blocks.")
-    if len(gated.measured) > 1 and gated.decision.passes:
+        sentences.append(f"Measurement {number}: {new} takes {change} of {base}, {opposed.blocks} blocks.")
+    if len(measured) > 1 and decision.passes:
         sentences.append("A second measurement did not confirm that it is slower.")
     return sentences
