@@ -168,7 +168,7 @@ class Replay:
 
 def _replayed(plan: Plan, half: Prepared, recorded: Recorded, seed: int, gib_s: float | None) -> str:
     plan = msgspec.structs.replace(plan, seed=seed)
-    judge = measure.AnalysisJudge(plan.probes, learned(half.request), plan.precision, plan.suite)
+    judge = measure.AnalysisJudge(plan.probes, learned(half.request, half.machine), plan.precision, plan.suite)
     replay = Replay(plan, recorded, judge, seed, gib_s)
     paths = {key: made.path for key, made in used(half.plan, half.catalog).items()}
     targets = dict.fromkeys({point.target for point in plan.points()}, replay)

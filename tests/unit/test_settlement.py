@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from support.builders import CLOCK_HZ, outcome, probe, quiet, row, sample
+from tollmeter.experiment.limits import LEAST_VISITS, MIB
 from tollmeter.judgement.convergence import (
     LIMITED,
     Settlement,
@@ -18,8 +19,8 @@ from tollmeter.judgement.convergence import (
     settlement,
     visits_wanted,
 )
-from tollmeter.model import Outcome
-from tollmeter.numbers.known import Known
+from tollmeter.model import Outcome, Point
+from tollmeter.numbers.known import Known, Learned, SharedCache
 from tollmeter.numbers.rows import by_point
 
 TOLD = {"any.probe": probe()}
@@ -123,6 +124,18 @@ def test_a_point_limited_by_between_run_variance_gets_no_visits_and_does_not_con
     found = settlement_of(same, known, 10.0)
     assert (found.converged, found.open_s) == (0, (inf,))
     assert convergence_sentence(found, [row(10.0)], 0.01, 10.0).endswith(LIMITED)
+
+
+def test_data_in_a_share_of_the_last_cache_get_an_interval_before_their_runs_limit_them() -> None:
+    """A first run of a guest visited each size beyond L2 once, since runs differ there by 30 %."""
+    shared = Learned({}, {}, 0, SharedCache("L3", MIB, 32 * MIB))
+    known = Known(learned=shared)
+    once = [
+        msgspec.structs.replace(visits(0, [16.0])[0], point=Point("any.probe", "x86_64", "local", (("size", 4 * MIB),)))
+    ]
+    same = [msgspec.structs.replace(once[0], visit=number, seed=number) for number in range(LEAST_VISITS)]
+    assert visits_wanted(once, TOLD["any.probe"], known) == LEAST_VISITS
+    assert visits_wanted(same, TOLD["any.probe"], known) == LEAST_VISITS
 
 
 def test_minutes_are_written_as_such() -> None:

@@ -92,7 +92,7 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     if by_scatter:
         return max(visits + 1, min(visits / seen * needed, uncontended))
     if limited and is_of_runs(half, head.scatter.runs_sd) and (uncontended == inf or seen >= MOST_FOR_UNCONTENDED):
-        return visits
+        return max(visits, LEAST_VISITS)  # in a first run the usual variance of a shared cache exceeds that of visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
         needed = LEAST_FOR_SCATTER * (needed / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
