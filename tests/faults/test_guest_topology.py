@@ -31,13 +31,13 @@ from tollmeter.targets.qemu_system import Guest
 from tollmeter.toolchain.abis import known_abis
 from tollmeter.toolchain.build import find_compiler
 
-NODES = ("cpus=0-7,", "cpus=8-15,", "", "")
+NODES = ("cpus=0-3,", "cpus=4-7,", "", "")
 NUMA = (
     *(f"node,nodeid={node},{cpus}memdev=m{node}" for node, cpus in enumerate(NODES)),
     *(f"dist,src={one},dst={other},val={11 + 10 * (other - one)}" for one, other in combinations(range(4), 2)),
 )
 WORDS = (
-    "-machine", "pc", "-cpu", "max,vendor=GenuineIntel", "-m", "1024", "-smp", "16,sockets=2,cores=4,threads=2",
+    "-machine", "pc", "-cpu", "max,vendor=GenuineIntel", "-m", "1024", "-smp", "8,sockets=2,cores=2,threads=2",
     *(word for node in range(4) for word in ("-object", f"memory-backend-ram,id=m{node},size=256M")),
     *(word for told in NUMA for word in ("-numa", told)),
 )  # fmt: skip
@@ -81,7 +81,7 @@ def place(root: Path, tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, ow
     broken = tree / "build/x86_64"
     for name in ("memory.transfer", "memory.page_move", "memory.numa_latency", "memory.numa_bandwidth"):
         shutil.copy(root / "build/x86_64" / name, whole)
-    with booted("guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""), "init.x86_64") as guest:
+    with booted("guest:8", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""), "init.x86_64") as guest:
         guest.prepare(
             [
                 *map(str, whole.iterdir()),
@@ -107,17 +107,17 @@ def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan,
     return plan, visited, {row.relation for row in related}
 
 
-def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(place: Place) -> None:
+def test_a_guest_of_8_cpus_has_a_row_of_each_relation_on_distinct_cores(place: Place) -> None:
     path = str(place.whole / "memory.transfer")
     machine = head(place.guest.machine(path)).machine
     assert machine and machine.topology
     topology = machine.topology
-    assert (topology.packages, len(topology.cores), topology.cores[0]) == (("0-7", "8-15"), 8, "0-1")
-    assert [node.cpus for node in topology.nodes] == ["0-7", "8-15", "", ""]
+    assert (topology.packages, len(topology.cores), topology.cores[0]) == (("0-3", "4-7"), 4, "0-1")
+    assert [node.cpus for node in topology.nodes] == ["0-3", "4-7", "", ""]
     assert topology.nodes[0].distances == (10, 21, 31, 41)
     plan, visited, related = measured(place.guest, path, "x86_64", machine)
-    assert (plan.cpus[:8], plan.host_cpu) == ((15, 13, 11, 9, 7, 5, 3, 1), 0)
-    assert [told.workers for told in visited] == [(15, 13), (15, 14), (15, 7)]
+    assert (plan.cpus[:4], plan.host_cpu) == ((7, 5, 3, 1), 0)
+    assert [told.workers for told in visited] == [(7, 5), (7, 6), (7, 3)]
     assert related == {"same last-level cache", "sibling thread", "other node"}
 
 
@@ -176,7 +176,7 @@ def visited_on(guest: Guest, path: Path, *cpus: int, number: int = 1, **paramete
 
 def test_pages_go_to_the_other_node_and_back_and_are_the_same(place: Place) -> None:
     guest, whole, broken = (place.guest, *(one / "memory.page_move" for one in place[1:]))
-    for node, home, cpu in ((0, 1, 3), (1, 2, 9)):
+    for node, home, cpu in ((0, 1, 3), (1, 2, 5)):
         done = visited_on(guest, whole, cpu, node=node, home=home, pages=16)
         assert (done.status, done.reason) == ("ok", None)
     own = visited_on(guest, whole, 3, node=0, home=0, pages=16)
@@ -189,12 +189,12 @@ def test_pages_go_to_the_other_node_and_back_and_are_the_same(place: Place) -> N
 def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(place: Place) -> None:
     guest, whole, broken = (place.guest, *(one / "memory.numa_latency" for one in place[1:]))
     several: dict[str, Value] = {"node": 1, "home": 2, "size": 1 << 16}
-    idle = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="nothing")
-    loaded = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="reads")
-    assert (idle.status, loaded.status, loaded.workers) == ("ok", "ok", (9, 11, 13))
-    assert all(len(sample.lanes) == 2 for sample in loaded.samples) and idle.cpus[0] == 9
-    assert visited_on(guest, broken, 9, 11, 13, **several, beside="reads").status == "wrong_answer"
-    assert visited_on(guest, whole, 1, 9, **several, beside="reads").status == "unsupported"
+    idle = visited_on(guest, whole, 1, 5, 6, 7, **several, beside="nothing")
+    loaded = visited_on(guest, whole, 1, 5, 6, 7, **several, beside="reads")
+    assert (idle.status, loaded.status, loaded.workers) == ("ok", "ok", (5, 6, 7))
+    assert all(len(sample.lanes) == 2 for sample in loaded.samples) and idle.cpus[0] == 5
+    assert visited_on(guest, broken, 5, 6, 7, **several, beside="reads").status == "wrong_answer"
+    assert visited_on(guest, whole, 1, 5, **several, beside="reads").status == "unsupported"
 
 
 @pytest.mark.parametrize(("kind", "named"), [("broken", ["memory node 1"]), ("whole", [])])
@@ -204,7 +204,7 @@ def test_a_node_whose_memory_is_slow_is_named_and_no_equal_one(place: Place, kin
     size: dict[str, Value] = {"size": 1 << 16, "cpus": "one", "mix": "1:0"}
     visits = [
         visited_on(place.guest, path, cpu, number=number, node=node, home=node, **size)
-        for number in range(3) for node, cpu in ((0, 5), (1, 13))
+        for number in range(3) for node, cpu in ((0, 3), (1, 7))
     ]  # fmt: skip
     assert all(done.status == "ok" for done in visits), [done.reason for done in visits]
     five_times = 4.0  # a busy machine parts equal nodes by more than a usual limit

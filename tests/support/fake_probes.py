@@ -37,7 +37,8 @@ def fake(folder: Path, probe: str, behaviour: str = "good", describe: dict[str, 
     folder is named after the ABI."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / probe
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{SCRIPT}" "$0" "$@"\n')
+    # It fills a page, as every executable does.
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{SCRIPT}" "$0" "$@"\n{"#" * 4096}\n')
     path.chmod(0o755)
     told = {"describe": describe or ENTRY, "behaviour": behaviour}
     path.with_name(probe + ".json").write_text(json.dumps(told))
