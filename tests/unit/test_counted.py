@@ -56,6 +56,12 @@ def test_samples_cost_what_the_batches_beside_them_do(times: float, *, odd: bool
     assert not contradicted([outcome(counted, samples=(sampled,))], a_probe(switches=True)), "waits as it comes"
 
 
+def test_samples_of_other_visits_cost_it_too_where_the_counted_one_was_withheld() -> None:
+    sampled = Sample(iterations=1000, body=(3_300_000, 6_600_000))
+    counted = Counted(ladder=((1000, 100_000, 130_000), (250, 25_000, 33_000)))
+    assert "batches beside them" in (contradicted([outcome(counted), outcome(samples=(sampled,))], a_probe()) or "")
+
+
 def test_operations_are_executed() -> None:
     found = Counted(iterations=4, calls=(0, 0), instructions=(20, 28))
     assert not why(found, a_probe(), Work(operations=2))

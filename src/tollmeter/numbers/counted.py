@@ -38,10 +38,16 @@ steps through 512 pages enter at least 200, and those of a walk that stays withi
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     """Returns why a point has no number that a further visit could give: a count in one of its visits, or the times of
     the counted batches, contradict the probe's declaration."""
+    timed = next((outcome for outcome in outcomes if outcome.samples), None)
     for outcome in outcomes:
-        for rule in _RULES if outcome.counted else ():
-            if outcome.counted and (why := rule(outcome.counted, outcome, probe)):
+        if outcome.counted is None:
+            continue
+        for rule in _RULES:
+            if why := rule(outcome.counted, outcome, probe):
                 return why
+        # The samples of the counted visit may be withheld.
+        if timed and (why := _sampled(outcome.counted, outcome if outcome.samples else timed, probe)):
+            return why
     return None
 
 
@@ -168,10 +174,10 @@ def _short_over_long(ladder: Iterable[Sequence[int]]) -> list[list[float]]:
 def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """Returns a contradiction if an iteration takes longer or shorter in samples than in counted batches, beyond the
     effect of another cache, core or guest."""
-    if not counts.ladder or not outcome.samples or probe.roles or probe.switches or probe.spreads or probe.pauses:
+    if not counts.ladder or probe.roles or probe.switches or probe.spreads or probe.pauses:
         return None
     (length, *trials), sampled = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
-    beside = min(trials, default=0) / length
+    beside = min(trials, default=0) / max(1, length)
     if min(sampled, beside) <= 0 or max(sampled, beside) <= INEXPLICABLE * min(sampled, beside):
         return None
     return f"an iteration takes {short(sampled, 'ns')} in samples and {short(beside, 'ns')} in batches beside them"
@@ -284,5 +290,4 @@ def _operations(work: Work) -> float:
 Rule = Callable[[Counted, Outcome, Probe], str | None]
 _RULES: Sequence[Rule] = (
     _calls, _long_batches, _work_of, _control, _turns, _sizes, _order, _around_boundary, _entered, _short_batches,
-    _sampled,
 )  # fmt: skip
