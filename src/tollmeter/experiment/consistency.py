@@ -385,9 +385,6 @@ def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
     is_late = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & late
     yield from ((place, "the waiting and the counting of a visit end before the next visit's samples")
                 for place in places[:-1][is_late].tolist())  # fmt: skip
-    is_one = len(places) > 1 and sessions[-1] == sessions[-2]
-    if is_one and recorded.seconds and begin[-1] - end[-2] > 1e9 * recorded.seconds:
-        yield int(places[-1]), "a visit lies within the time of the run"
 
 
 def _placed(allowed: set[int], some: TimedSamples) -> Broken:

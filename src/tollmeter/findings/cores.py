@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from tollmeter.experiment.limits import CLEARLY, HARDLY
+from tollmeter.experiment.limits import CLEARLY
 from tollmeter.findings import LEAST_LOST, MOST_NAMED, FindingText, own_rows, ratio_evidence, row_evidence, rule
 from tollmeter.judgement.unlike_cpus import CLOCK, UnlikeCpus, costs_of_loops, unlike_cpus
 from tollmeter.model import Evidence, Results, Row, Setting
@@ -27,8 +27,7 @@ LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
 state adds 1 us; a core with emptied caches, or a guest, 10 to 30 us; the deepest package states 100 to 200 us."""
 LONG_HIDDEN_NS = 100_000
 """Length of a single reported gap: as long as 100 batches of 1 us. It is an alternative to LEAST_LOST of the time."""
-MOST_INTERRUPTS = 1000.0
-MOST_ON_ISOLATED = HARDLY * MOST_INTERRUPTS
+MOST_INTERRUPTS, MOST_ON_ISOLATED = 1000.0, 10.0
 """Interrupts a second, in general and on isolated CPUs. An interrupt takes 1 to 5 us, so that 1,000 take a thousandth
 of the time or more. A CPU that is isolated for `nohz_full` has one tick a second, and a few calls from other CPUs."""
 OF_KERNEL = ("LOC", "RES", "CAL", "TLB", "IWI", "IPI", "arch_timer", "HVS", "HYP", "MCP", "NMI", "PMI")

@@ -137,9 +137,6 @@ def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool)
     bound = clock_hz * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES
     if means in BANDWIDTHS and row.unit == "B/s" and is_one_core and clock_hz and low > bound * MARGIN:
         return f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
-    most_flops = clock_hz * FLOPS_PER_CYCLE
-    if means == "flops-of-n" and row.unit == "flop/s" and is_one_core and clock_hz and low > most_flops * MARGIN:
-        return f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
     return None
 
 
