@@ -12,7 +12,9 @@ import sys
 import pytest
 
 from tollmeter import notices
+from tollmeter.cli.main import main
 from tollmeter.cli.printing import print_columns
+from tollmeter.library import bundling
 from tollmeter.model import first_few
 
 LONG = "words " * 40
@@ -26,6 +28,14 @@ def test_in_a_pipe_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
     lines = [line for line in capsys.readouterr().out.splitlines() if "words" in line]
     assert len(lines) == len(ROWS)
     assert all(LONG.strip() in line for line in lines)
+
+
+def test_a_bundle_may_be_written_to_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(bundling, "bundled", lambda *_: (b"#!/bin/sh\n", {"x86_64": 1}))
+    assert main(["bundle", "kernel.loop", "--out", "-"]) == 0
+    assert capfdbinary.readouterr().out == b"#!/bin/sh\n"
 
 
 def test_a_narrow_terminal_folds_words_and_no_names() -> None:

@@ -145,7 +145,8 @@ def bundle(
     write(content, out)
     start = f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
     if not is_archive(out):
-        out.chmod(0o755)
+        if out.is_file():  # and neither standard output nor a device
+            out.chmod(0o755)
         start = f"sh {out.name}"
     held = ", ".join(f"{count(number, 'probe')} for {name}" for name, number in probes.items())
     print_notice(f"{out}: {len(content) / 1e6:.2f} MB; {held}")

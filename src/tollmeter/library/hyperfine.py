@@ -107,10 +107,11 @@ def read_results(path: Path) -> tuple[Result, ...]:
     """Returns the results in hyperfine's JSON. Raises Failure (2) for other content."""
     try:
         document = clean(msgspec.json.decode(path.read_bytes()))
-        return msgspec.convert(document["results"], tuple[Result, ...])
+        results = document.get("results") if isinstance(document, dict) else None
+        return msgspec.convert(results, tuple[Result, ...])
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is not what hyperfine --export-json writes: {error}") from error
 
 
