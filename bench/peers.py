@@ -359,39 +359,40 @@ def rows(comparison: Comparison, runs: dict[str, list[Ran]]) -> Iterator[tuple[s
 
 HEAD = """# Beside other programs
 
-`make bench` measures this table anew. Each program ran {rounds} times, in rounds of a new order each.
+`make bench` measures this table. Each program ran {rounds} times, in rounds of random order.
 
-Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
-two measure something else, or one of them is off.
+Rows in which Tollmeter is behind come first. *value differs* means that the ratio of the best values is outside {low}
+to {high}: the two programs measure different quantities, or one of them is wrong.
 
 Measured on {date}: {machine}.
 The load average was {before} before and {after} afterwards, of {cpus} CPUs: this machine was shared. Other work slows
-every program here, and most those that do not discard such samples.
+all programs, most of all those that do not discard disturbed samples.
 """
-NOTES = """* *ours*, *peer's*: the median of all rounds.
-* *ratio*: the peer's value over ours, of one round; the geometric mean and its 95 % interval.
-* *of the best*: the ratio of the best value of all rounds of each. Other work on the machine only makes a value worse.
-* *spread*: (most - least) / median of all rounds.
-* *time*: what a program needs, at its own duration and scatter, until half of a 95 % interval is 2 %.
-* *failed*: rounds without a number. Of ours these are rows that differ too much between visits, in 3 s.
+NOTES = """* *ours*, *peer's*: the median over all rounds of Tollmeter, and of the other program.
+* *ratio*: the peer's value over ours in one round: the geometric mean over rounds, with its 95 % interval.
+* *of the best*: the ratio of the best values of all rounds. Other work on the machine only makes a value worse.
+* *spread*: (greatest - least) / median of all rounds.
+* *time*: the time that a program needs, at its own duration and scatter, until half of a 95 % interval is 2 %.
+* *failed*: rounds without a number. For Tollmeter these are rows that differ too much between visits, in 3 s.
 
-Each comparison is of one meaning:
+Both sides of a comparison measure the same quantity:
 
-* Bandwidth is of huge pages on both sides (`GLIBC_TUNABLES`). 128 MiB, since a copy of 32 MiB depends on what other
-  guests have in the last-level cache.
+* Bandwidth is measured on huge pages on both sides (`GLIBC_TUNABLES`), and over 128 MiB, since a copy of 32 MiB depends
+  on the data of other guests in the last-level cache.
 * `cyclictest` without `--default-system` writes 0 to `/dev/cpu_dma_latency`. Idle CPUs then poll, and a timer is 10 us
-  earlier than a program meets it. At real-time priority it has no timer slack. Its median is of its histogram. It is
-  4 us earlier than ours, and in part since its second thread wakes every 10 ms: with `-M`, which lets that sleep, the
-  first was 3 us later (one run). A C program of the same loop has our value: 77.8 and 27.7 us beside 77.6 and 27.5.
-* `stress-ng --switch` is no peer: each "context switch" that it counts is two switches, one write and one read
-  (`ru_nvcsw` and `ru_nivcsw` over its operations are 2.0). A hop of ours is one of each.
-* A command is named by its path: `hyperfine` looks for it in `PATH` while it times it. It also resets each signal
-  there, 121 system calls, which `toll time` does not; `pyperf` starts it from Python.
-* `mbw` prints the mean of its ten copies. Ours is a median without disturbed samples.
-* The rows of lmbench need `PEERS`. `lat_mem_rd -t` goes through small pages, as ours does, but comes to all pages
-  before it comes to one again. Beyond the 96 pages of this core's first TLB each of its loads misses there, of ours a
-  part: in 512 KiB it has 4.8 ns beside 3.6. So L2 is read within 32 pages. `-N` is less than its 11, which take over
-  two minutes of each round.
+  earlier than in an ordinary program. At real-time priority `cyclictest` has no timer slack. Its value is the median of
+  its histogram. It is 4 us below ours, in part because its second thread wakes every 10 ms: with `-M`, which lets that
+  thread sleep, the first was 3 us later (one run). A C program of the same loop agrees with Tollmeter: 77.8 and 27.7 us
+  beside 77.6 and 27.5.
+* `stress-ng --switch` is not compared: each "context switch" that it counts is two switches, one write and one read
+  (`ru_nvcsw` and `ru_nivcsw` over its operations are 2.0). A hop of `kernel.switch` is one of each.
+* A command is given by its path, since `hyperfine` would search `PATH` within the timed part. `hyperfine` also resets
+  each signal there, 121 system calls, which `toll time` does not; `pyperf` starts the command from Python.
+* `mbw` prints the mean of its ten copies. Tollmeter's value is a median without disturbed samples.
+* The rows of lmbench need `PEERS`. `lat_mem_rd -t` walks small pages, as Tollmeter does, but visits every page before
+  it returns to the first. Beyond the 96 pages of this core's first TLB each of its loads misses the TLB; of
+  Tollmeter's loads only a part does: 4.8 ns beside 3.6 in 512 KiB. So L2 is read within 32 pages. `-N` is less than
+  lmbench's default of 11, which takes over two minutes of each round.
 """
 TITLES = (
     "what",
@@ -400,6 +401,7 @@ TITLES = (
     "ours",
     "peer's",
     "ratio",
+    "of the best",
     "spread",
     "peer's",
     "time",
@@ -434,7 +436,7 @@ def _spreads(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str
     found = [{one.name: one.spread for one in summaries(runs, comparison.unit)} for comparison, runs in measured]
     shares = [spreads[OURS] / spreads["lmbench"] for spreads in found if spreads.keys() >= {OURS, "lmbench"}]
     half = sum(one <= 0.5 for one in shares)
-    return f"Ours has at most half of the spread of lmbench in {half} of {len(shares)} rows.\n"
+    return f"Tollmeter has at most half of the spread of lmbench in {half} of {len(shares)} rows.\n"
 
 
 def _head(before: str, rounds: int) -> str:

@@ -5,7 +5,7 @@
 --
 -- The paths are relative: SET file_search_path = 'DIR' does the same without cd.
 
--- Whose a file is stands in its last two folders. DuckDB would also take a folder above the dataset for a column.
+-- The last two folders of a path name machine and day. DuckDB would read a folder above the dataset as a column too.
 CREATE OR REPLACE MACRO of_table(files) AS TABLE
   SELECT * EXCLUDE (filename), regexp_extract(filename, '/machine=([^/]*)/day=[^/]*/[^/]*$', 1) AS machine,
     TRY_CAST(regexp_extract(filename, '/day=([^/]*)/[^/]*$', 1) AS DATE) AS day
