@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import platform
 import shutil
@@ -40,6 +41,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A test's inputs are judged by what comes of them, and never by how long a busy machine takes.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay as long as the process, and garbage is not looked for among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

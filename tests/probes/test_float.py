@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import cost, visit, visits
-from tollmeter.model import Outcome
+from probes.visiting import asked_of, cost, visit, visits
+from tollmeter.model import Outcome, Value
 
 KERNELS = ("float.dot", "float.distance", "float.fir", "float.fft", "float.elements")
 CALL = "float.call"
@@ -42,13 +42,13 @@ def test_a_broken_kernel_has_no_number(broken: Path, own_abi_name: str, name: st
 
 @pytest.mark.parametrize("probe", KERNELS)
 def test_every_way_and_precision_is_right_at_short_and_long_lengths(abi: str, probe: str) -> None:
-    points = [
+    points: list[dict[str, Value]] = [
         {"n": n, "precision": precision, "way": way}
         for way in WAYS
         for precision in ("float", "double")
         for n in ((16, 64) if way == "trapped" else (16, 1024, 65536))
     ]
-    for found in visits(abi, probe, points):
+    for found in visits(abi, probe, asked_of(abi, points)):
         assert found.status == "ok" or (found.status == "unsupported" and found.reason), (found.point, found.reason)
 
 
