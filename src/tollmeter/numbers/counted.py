@@ -23,8 +23,6 @@ sparc have a third, in the delay slot of the branch."""
 _MOST_AROUND_ENTRY = 32
 """Most instructions around an entry: they load the number and the arguments into registers, and a vDSO adds some."""
 _CALL_AND_RETURN = 2
-_OFF_STEPS = 0.15
-"""Largest relative difference of an iteration's instructions in long and in short batches."""
 _MOST_OF_SHORT = 1.7
 """Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
 half of the work. Most trials must show it, since a host that takes the CPU hides it in some."""
@@ -115,7 +113,7 @@ def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         off = 0.0 if probe.calls else HARDLY
         if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
             return why
-    return _of_long(counts.instructions, counts.long_instructions, counts, _OFF_STEPS, "instructions")
+    return _of_long(counts.instructions, counts.long_instructions, counts, ALIKE, "instructions")
 
 
 def _of_long(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from tollmeter.experiment.core import ClockEvidence, core_seen, follows_clock
+from tollmeter.experiment.limits import NEGLIGIBLE
 from tollmeter.experiment.precision import Scatter
 from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, name_words, size_in_name
 from tollmeter.experiment.taken import MANY_VISITS
@@ -21,8 +22,6 @@ from tollmeter.numbers.series import Series, series_of
 
 T = TypeVar("T")
 
-_ALIKE = 0.002
-"""Relative difference up to which learned values count as unchanged."""
 Place = tuple[str, str]
 """Target and ABI."""
 
@@ -166,7 +165,7 @@ class Known(NamedTuple):
 
 
 def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
-    return first.keys() == second.keys() and all(isclose(first[key], second[key], rel_tol=_ALIKE) for key in first)
+    return first.keys() == second.keys() and all(isclose(first[key], second[key], rel_tol=NEGLIGIBLE) for key in first)
 
 
 def row_name(row: Row, state: StateName | None) -> str:
