@@ -5,8 +5,7 @@ import gc
 import sys
 
 from tollmeter import starting
-
-INFRASTRUCTURE = 5
+from tollmeter.exit_codes import INFRASTRUCTURE
 
 
 def main() -> int:

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from support.example_runs import healthy, slowed, with_index
-from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
+from tollmeter.exit_codes import TRIPPED
 from tollmeter.fleet import matrix
 from tollmeter.fleet.collecting import judged_machines as report
 from tollmeter.fleet.judged import MEMORY, HardwareModel, JudgedModel, is_in_time, is_rate, judged_model

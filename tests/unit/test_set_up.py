@@ -18,5 +18,5 @@ def test_an_error_without_a_file_name_names_the_folder(
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(set_up, "_set_up", refused)
-    assert set_up.main([]) == set_up.CANNOT_WRITE
+    assert set_up.main([]) == set_up.INFRASTRUCTURE
     assert str(places.ROOT / "build") in capsys.readouterr().err

@@ -15,13 +15,12 @@ from typer.main import get_command
 
 from tollmeter import starting
 from tollmeter.cli.verbs import VERBS, Verb, help_text
+from tollmeter.exit_codes import INTERRUPTED
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
     from typer._click.shell_completion import CompletionItem
-
-INTERRUPTED = 130
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from tollmeter.cli import completing
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import add_summary, print_notice, print_view, write
 from tollmeter.cli.time import takes_timing
+from tollmeter.exit_codes import INCOMPLETE, INCONCLUSIVE, TRIPPED
 from tollmeter.files import plain_name
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.model import LEAST_CHANGE, Failure, first_few, json_document
@@ -104,7 +105,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
         try:
             put(overlay.render(overlay.two((comparison.runs[0], comparison.runs[1]))), path)
         except Failure as failure:
-            if not comparison.machines or failure.exit_code != overlay.CANNOT_TELL:
+            if not comparison.machines or failure.exit_code != INCONCLUSIVE:
                 raise
         else:
             return path
@@ -125,7 +126,6 @@ def _page_of_machines(comparison: Compared, folders: Sequence[Path], out: Path |
 # ---- gate -----------------------------------------------------------------------------------------------------------
 
 GATE_FORMATS = ("table", "json", "github", "junit", "ktap")
-TRIPPED, CANNOT_TELL, INCOMPLETE = 3, 4, 7
 
 
 @takes_timing
@@ -182,7 +182,7 @@ def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
     if missing and not ignore_missing:
         raise Failure(f"no number in the new run: {first_few(missing, 1)} (--ignore-missing passes)", INCOMPLETE)
     if gated_runs.unlike and strict:
-        raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
+        raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", INCONCLUSIVE)
 
 
 def _write_commands(decision: Decision, measured: Sequence[Opposed], base: str, form: str, out: Path | None) -> None:
@@ -205,7 +205,7 @@ def _end_commands(decision: Decision, measured: Sequence[Opposed], strict: bool)
     if row.outcome == "slower":
         raise Failure(f"{more_of(measured)} by more than the limit: {row.judged.name}", TRIPPED)
     if row.outcome == "inconclusive" and strict:
-        raise Failure(f"inconclusive: {row.judged.name}", CANNOT_TELL)
+        raise Failure(f"inconclusive: {row.judged.name}", INCONCLUSIVE)
 
 
 def _ci_report(decision: Decision, unlike: Sequence[str], form: str) -> str:

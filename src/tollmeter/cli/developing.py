@@ -16,6 +16,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_columns, print_notice, print_view, write_json
+from tollmeter.exit_codes import DONE, FAILED
 from tollmeter.library import places
 from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
@@ -63,8 +64,6 @@ def new_probe(tree: Path, name: str) -> Path:
 
 # ---- selftest -------------------------------------------------------------------------------------------------------
 
-CAUGHT_ALL, PASSED = 0, 1
-
 
 def selftest() -> int:
     from tollmeter.conduct import Stopping
@@ -80,7 +79,7 @@ def selftest() -> int:
             outcome = lie.outcome if lie.outcome == CAUGHT else lie.outcome.upper()
             print(f"{outcome}  {lie.name} ({lie.planted}): {lie.by}", flush=True)
     print(f"{caught} of {count} lies were caught as expected, in {time.monotonic() - began:.0f} s")
-    return CAUGHT_ALL if caught == count else PASSED
+    return DONE if caught == count else FAILED
 
 
 # ---- layout ---------------------------------------------------------------------------------------------------------
@@ -203,7 +202,6 @@ def _what_breaks(facts: tuple[Fact, ...], names: tuple[str, ...], alike: Mapping
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
 """ABIs whose CPUs trap on a misaligned access, or load other bytes; the first one that can be compiled here is used."""
-UNREAD = 1
 
 
 def casts(
@@ -242,7 +240,7 @@ def casts(
     hidden = sum(cast.hidden for cast in rows)
     shown_casts, every = count(len(rows) - hidden, "cast"), count(len(rows), "place")
     print_notice(summary.format(shown=shown_casts, hidden=hidden, every=every, read=read))
-    return UNREAD if survey.units and len(survey.troubles) == survey.units else 0
+    return FAILED if survey.units and len(survey.troubles) == survey.units else 0
 
 
 def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
@@ -289,7 +287,6 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
 
 WAYS = ("perf", "signal")
 LEAST_S, MOST_S, LASTING = 0.1, 60.0, "2s"
-FAILED = 1
 
 
 def profile(

@@ -11,13 +11,12 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import shared_options as shared
-from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import terminal, write
+from tollmeter.exit_codes import FAILED, TRIPPED
 from tollmeter.model import DISTORTING, Failure, Finding, Results, first_few
 
 FORMATS = ("table", "json", "prometheus")
-UNMEASURED = 1
 
 
 def doctor(
@@ -47,7 +46,7 @@ def doctor(
     if claims := [finding.claim for finding in found if finding.rank in DISTORTING]:
         raise Failure(f"not fit to be measured: {first_few(claims, 1)}", TRIPPED)
     if why:
-        raise Failure(f"not judged: {why[0]}", UNMEASURED)
+        raise Failure(f"not judged: {why[0]}", FAILED)
 
 
 def _write(results: Results, found: Sequence[Finding], unjudged: Sequence[str], form: str, out: Path | None) -> None:

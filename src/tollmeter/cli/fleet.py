@@ -11,8 +11,8 @@ import typer
 
 from tollmeter.catalog import check_known, unknown
 from tollmeter.cli import shared_options as shared
-from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.printing import print_columns, print_notice, print_view, write
+from tollmeter.exit_codes import FAILED, TRIPPED
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure, first_few
 from tollmeter.root import typed
@@ -65,8 +65,6 @@ def _print(models: list[JudgedModel], *, whole: bool) -> None:
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------------------
-
-INCOMPLETE = 1
 
 
 def submit(
@@ -135,7 +133,7 @@ def collect(
     _print_nodes(states, form)
     whole = sum(state.run is not None for state in states)
     print_notice(f"{whole} of {len(states)} nodes have a run in {runs}")
-    return 0 if whole == len(states) else INCOMPLETE
+    return 0 if whole == len(states) else FAILED
 
 
 def _print_nodes(states: list[NodeState], form: str) -> None:

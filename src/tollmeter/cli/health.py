@@ -11,13 +11,12 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import shared_options as shared
-from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import print_view, write
+from tollmeter.exit_codes import FAILED, TRIPPED
 from tollmeter.model import Failure, Results, first_few
 
 FORMATS = ("table", "json", "prometheus", "drain")
-UNMEASURED = 1
 
 
 def health(
@@ -57,7 +56,7 @@ def health(
     if slower:
         raise Failure(f"slower than it should be: {first_few(slower, 1)}", TRIPPED)
     if unmeasured:
-        raise Failure(f"not measured: {first_few(unmeasured, 1)}", UNMEASURED)
+        raise Failure(f"not measured: {first_few(unmeasured, 1)}", FAILED)
 
 
 def _write(results: Results, slower: Sequence[str], unmeasured: Sequence[str], form: str, out: Path | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tollmeter import starting
 from tollmeter.cli.verbs import help_text
+from tollmeter.exit_codes import INFRASTRUCTURE, INTERRUPTED, USAGE
 from tollmeter.notices import listen
 from tollmeter.root import IS_CHECKOUT, ROOT, typed
 from tollmeter.version import VERSION
@@ -20,7 +21,6 @@ from tollmeter.version import VERSION
 if TYPE_CHECKING:
     from typer.exceptions import TyperException
 
-USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
 _OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
 _SURROGATES = "surrogates not allowed"
 """Message of Python's codec for a name that contains bytes that are not UTF-8."""

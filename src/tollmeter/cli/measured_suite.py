@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter import starting
+from tollmeter.exit_codes import INTERRUPTED
 from tollmeter.library import places
 from tollmeter.library.options import Options
 from tollmeter.model import Failure
 from tollmeter.store.history import remember
-
-INTERRUPTED = 130
 
 
 def measured_suite(

@@ -17,6 +17,7 @@ from tollmeter.cli import completing, show
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_columns, print_notice, print_view
 from tollmeter.cli.sharing import PAGE
+from tollmeter.exit_codes import DONE, FAILED, INCOMPLETE, INFRASTRUCTURE, INTERRUPTED, NOTHING_RAN, TRIPPED
 from tollmeter.extras import chart_script_made
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from tollmeter.library.measure import MeasuredRun
     from tollmeter.plan import Plan
 
-DONE, FAILED, BROKEN, INFRASTRUCTURE, NOTHING, INCOMPLETE, INTERRUPTED = 0, 1, 3, 5, 6, 7, 130
-GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, BROKEN, FAILED, NOTHING, INCOMPLETE, DONE)
+GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, TRIPPED, FAILED, NOTHING_RAN, INCOMPLETE, DONE)
 _MOST_CPUS = 8
 """Highest number of CPUs of one point in the list of `--dry-run`."""
 
@@ -214,10 +214,10 @@ def _limit_failures(results: Results, session: Session, limits: Limits | None) -
     """Yields the failures of limits: the visit that ended the run, the rows beyond their limits, and the limits that
     apply to no row."""
     if session.status == BEYOND:
-        yield Failure(session.reason or "", BROKEN)
+        yield Failure(session.reason or "", TRIPPED)
     if limits is None:
         return
-    yield from (Failure(why, BROKEN) for why in limits.broken(results))
+    yield from (Failure(why, TRIPPED) for why in limits.broken(results))
     for glob in limits.unmatched(results):
         why = f"no row with an interval matches {glob!r}, which the limits name"
         yield Failure(f"{why}: correct the name, or give a longer --budget", INCOMPLETE)
@@ -228,7 +228,7 @@ def _why(results: Results, code: int) -> str:
     that the run leaves open."""
     statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
     failed = next((outcome for outcome in results.outcomes if outcome.status in statuses), None)
-    if failed and code != NOTHING:
+    if failed and code != NOTHING_RAN:
         return f"{failed.point.probe}: {failed.reason or failed.status}"
     return results.index.run.unanswered or "no row has a number"
 
@@ -266,7 +266,7 @@ def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session
         return INFRASTRUCTURE
     if any(outcome.status in ("failed", "wrong_answer", "timeout") for outcome in outcomes):
         return FAILED
-    return DONE if any(row.status == "ok" for row in rows) else NOTHING
+    return DONE if any(row.status == "ok" for row in rows) else NOTHING_RAN
 
 
 def gravest(*codes: int) -> int:

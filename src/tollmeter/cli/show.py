@@ -22,6 +22,7 @@ from tollmeter.cli.printing import (
     write,
     write_json,
 )
+from tollmeter.exit_codes import NOTHING_RAN
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Failure, Index, Probe, Results
@@ -237,7 +238,6 @@ def print_results(results: Results, form: str, *, whole: bool = False, page: str
 # ---- history --------------------------------------------------------------------------------------------------------
 
 HISTORY_FORMATS = ("table", "json", "csv", "md")
-NO_NUMBER = 6
 SCHEDULE = """# cron: a run each night at 03:17, and what changed (crontab -e)
 17 3 * * *  cd {folder} && {toll} run --quiet >/dev/null 2>&1; {toll} history
 
@@ -284,7 +284,7 @@ def history(
     many_series = read_history(youngest_runs(folders or [], last), row or [])
     series = row_series(many_series.readings)
     if not series:
-        raise Failure("none of these rows has an interval in any run: measure with a longer --budget", NO_NUMBER)
+        raise Failure("none of these rows has an interval in any run: measure with a longer --budget", NOTHING_RAN)
     if form == "table":
         from tollmeter.report.history import blocks
         from tollmeter.report.text_layout import INDENT, width_of

@@ -17,8 +17,9 @@ from tollmeter.catalog import check_known
 from tollmeter.cli import completing
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import print_notice, print_view, write
-from tollmeter.cli.run import DONE, FAILED, INFRASTRUCTURE, INTERRUPTED, NOTHING, gravest
+from tollmeter.cli.run import gravest
 from tollmeter.cli.time import split_values
+from tollmeter.exit_codes import DONE, FAILED, INFRASTRUCTURE, INTERRUPTED, NOTHING_RAN
 from tollmeter.files import own_folder
 from tollmeter.library.options import DEFAULT_BUDGET, Options, check_seed
 from tollmeter.model import Failure
@@ -224,7 +225,7 @@ def _code(found: SweptValues) -> int:
         stopped = f"it was stopped after {len(sweep.steps)} of {len(sweep.order)} steps" * (not sweep.is_done)
         why = stopped or next(iter(failed), "no row has a number")
         print_notice(f"no value can be compared with {sweep.first}: {why}")
-        return NOTHING
+        return NOTHING_RAN
     if failed:
         print_notice(f"{len(failed)} of {len(sweep.order)} steps have no run: {failed[0]}")
         return FAILED

@@ -16,13 +16,13 @@ import typer
 
 from tollmeter.cli import shared_options as shared
 from tollmeter.cli.printing import STANDARD_OUTPUT, print_notice, write
+from tollmeter.exit_codes import FAILED, INTERRUPTED
 from tollmeter.library.options import TimeOptions, seconds, share, statuses
 from tollmeter.model import Failure, Results
 
 if TYPE_CHECKING:
     from tollmeter.library.typed_commands import Command
 
-FAILED, INTERRUPTED = 1, 130
 _SHOWS_EVERY_S = 0.2
 _VALUES = {"-P": 3, "--parameter-scan": 3, "-L": 2, "--parameter-list": 2}
 _BETWEEN = "\x1f"

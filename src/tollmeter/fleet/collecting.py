@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.exit_codes import NOTHING_RAN
 from tollmeter.files import own_folder, read_regular
 from tollmeter.fleet import slurm
 from tollmeter.fleet.jobs import JOURNALS, Submission, read_submission
@@ -38,7 +39,6 @@ from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.journal import NAME as JOURNAL
 
 MEASURED = "measured"
-NOTHING = 6
 _COMPLETE = ("settled", "budget", BEYOND)
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SUSPENDED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING")
@@ -305,14 +305,14 @@ def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[
 
 def _judged(models: Sequence[HardwareModel], bounds: Sequence[Bound]) -> list[JudgedModel]:
     if not models[0].rows:
-        raise Failure("no machine has a row with an interval: measure with a longer --budget", NOTHING)
+        raise Failure("no machine has a row with an interval: measure with a longer --budget", NOTHING_RAN)
     answers = []
     for model in models:
         broken = tuple(_broken(model, bounds))
         answers.append(replace(judged_model(model), broken=broken))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
         alike = "no two machines of one CPU, kernel and caches have a row in common"
-        raise Failure(f"{alike}: run one suite on several of them", NOTHING)
+        raise Failure(f"{alike}: run one suite on several of them", NOTHING_RAN)
     return answers
 
 

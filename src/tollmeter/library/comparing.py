@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import unknown
+from tollmeter.exit_codes import NOTHING_RAN
 from tollmeter.experiment.precision import Scatter
 from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.judgement.compare import explained, of_rows
@@ -27,7 +28,6 @@ from tollmeter.report.ci_formats import Benchmark, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
 from tollmeter.store.request import read_request
 
-NOTHING = 6
 _OWN = ("abi", "target")
 
 
@@ -43,7 +43,7 @@ def compared(
         comparisons = _part(comparisons, words)
     if not any(comparison.changes for comparison in comparisons.comparisons):
         reasons = [refusal.reason for comparison in comparisons.comparisons for refusal in comparison.refused]
-        raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING)
+        raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING_RAN)
     return comparisons
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
+from tollmeter.exit_codes import NOTHING_RAN
 from tollmeter.files import plain_name
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
@@ -51,7 +52,6 @@ LAST = "LAST"
 _LAST = re.compile(rf"{LAST}(?::([^~]+))?(?:~(\d{{1,6}}))?")
 Need = Literal["any", "suite", "ended"]
 _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
-NOTHING_RAN = 6
 
 
 def runs_folder() -> Path:

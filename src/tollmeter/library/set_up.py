@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import tollmeter
 from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
+from tollmeter.exit_codes import FAILED, INFRASTRUCTURE, INTERRUPTED
 from tollmeter.extras import chart_script_made
 from tollmeter.library import places, timed
 from tollmeter.model import Failure
 from tollmeter.notices import listen
-
-BROKEN, CANNOT_WRITE, INTERRUPTED = 1, 5, 130
 
 
 def main(words: Sequence[str]) -> int:
@@ -34,7 +33,7 @@ def main(words: Sequence[str]) -> int:
         return INTERRUPTED
     except OSError as error:
         _message(f"{error.filename or places.ROOT / 'build'} cannot be written: {error.strerror or error}")
-        return CANNOT_WRITE
+        return INFRASTRUCTURE
 
 
 def _set_up(brings: bool) -> int:
@@ -45,7 +44,7 @@ def _set_up(brings: bool) -> int:
         timed.executable(catalog)
         _compile()
         _report_broken(catalog, script)
-    return BROKEN if catalog.broken else 0
+    return FAILED if catalog.broken else 0
 
 
 def _compile() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import commands
+from tollmeter.exit_codes import INCOMPLETE, INFRASTRUCTURE
 from tollmeter.files import plain_name
 from tollmeter.library.derive import open_run
 from tollmeter.library.typed_commands import fill, words_of
@@ -40,7 +41,6 @@ from tollmeter.store.sweeps import (
     unrestored,
 )
 
-UNRESTORED, WAITS_FOR_RESTART = 5, 7
 RESTORES = 3
 """Attempts to restore: a Ctrl-C also ends the restoring command, which belongs to the terminal's foreground too."""
 _MOST_TRIES = 2
@@ -231,7 +231,7 @@ def restore_killed(lock: int) -> str:
     if failed:
         raise Failure(
             f"a killed sweep left {record.variable}, and it cannot be set to {record.value}: {failed}; mend that, or "
-            f"set it by hand and remove {record_path()}", UNRESTORED,
+            f"set it by hand and remove {record_path()}", INFRASTRUCTURE,
         )  # fmt: skip
     sentence = f"{record.variable} is {record.value} again: the sweep in {record.folder} was killed"
     notify(sentence)
@@ -272,11 +272,11 @@ def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[Sweep
         failed = knob.turn(value)
         if failed:  # the next start asks again
             save_sweep(path, msgspec.structs.replace(sweep, set_in=None))
-            raise Failure(f"{knob.variable} cannot be set to {value}: {failed}", UNRESTORED)
+            raise Failure(f"{knob.variable} cannot be set to {value}: {failed}", INFRASTRUCTURE)
     if sweep.set_in == boot() and knob.check(value):
         raise Failure(
             f"{len(sweep.steps)} of {len(sweep.order)} steps are done; the next has {knob.variable} {value} after a "
-            f"restart: `{typed('sweep', *sweep.words)}` goes on then", WAITS_FOR_RESTART,
+            f"restart: `{typed('sweep', *sweep.words)}` goes on then", INCOMPLETE,
         )  # fmt: skip
     if len(tried := tuple(dict.fromkeys([*sweep.tried, boot()]))) > _MOST_TRIES:
         return sweep, f"the machine restarted {_MOST_TRIES} times while it was measured"
@@ -294,7 +294,7 @@ def abandoned(path: Path) -> str:
     knob = Knob(sweep.variable, sweep.set, sweep.verify)
     is_there = not knob.check(sweep.first)
     if not is_there and (failed := knob.turn(sweep.first)):
-        raise Failure(f"{sweep.variable} cannot be set to {sweep.first}: {failed}", UNRESTORED)
+        raise Failure(f"{sweep.variable} cannot be set to {sweep.first}: {failed}", INFRASTRUCTURE)
     path.unlink()
     return f"{sweep.variable} {'is' if is_there else 'after a restart is'} {sweep.first} again"
 

@@ -181,7 +181,7 @@ def _span(texts: Sequence[str]) -> str:
 # ---- differences ----------------------------------------------------------------------------------------------------
 
 MOST_NAMED = 6
-"""Share of the time in timed batches below which a contended core is no difference between runs."""
+"""Probes of a sentence that are named; the others are counted."""
 
 
 def run_differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:

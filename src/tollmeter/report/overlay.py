@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tollmeter.exit_codes import INCONCLUSIVE
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences
 from tollmeter.model import Failure, Results
 from tollmeter.report import tables
@@ -16,8 +17,6 @@ from tollmeter.report.compared import memory_of, tolls_table, worth
 from tollmeter.report.compared_rows import Compared, not_compared, revisions, row_table, run_differences, run_name
 from tollmeter.report.page import BESIDE_MEMORY, rendered
 
-CANNOT_TELL = 4
-
 
 def two(runs: tuple[Results, Results]) -> Overlay:
     """Returns two runs with their charts. Raises Failure (4) if no chart is of points that both measured; the chart of
@@ -25,7 +24,7 @@ def two(runs: tuple[Results, Results]) -> Overlay:
     drawn = overlaid(runs, labels(runs))
     if not any(chart.probes for chart in drawn.charts):
         first, second = map(run_name, runs)
-        raise Failure(f"{first} and {second} have no chart in common: {_why_none(runs)}", CANNOT_TELL)
+        raise Failure(f"{first} and {second} have no chart in common: {_why_none(runs)}", INCONCLUSIVE)
     return drawn
 
 
