@@ -229,6 +229,9 @@ def test_the_least_limit_of_memory_of_any_group_around_counts(system: Path) -> N
     (system / "PROC/self").mkdir()
     (system / "PROC/self/cgroup").write_text("3:cpu:/x\n2:memory:/job/step\n0::/outer/inner\n")
     assert control_groups.memory_bytes() == inf
+    (system / "CGROUPS/memory/job/step").mkdir(parents=True)
+    (system / "CGROUPS/memory/job/step/memory.limit_in_bytes").write_text(f"{(1 << 63) - 4096}\n")
+    assert Watch([0]).seen().memory_limit is None, "what version 1 reports for no limit"
     for group, name, told in (
         ("memory/job/step", "memory.limit_in_bytes", 1 << 40),
         ("memory/job", "memory.limit_in_bytes", 1 << 28),
@@ -237,7 +240,7 @@ def test_the_least_limit_of_memory_of_any_group_around_counts(system: Path) -> N
     ):
         (system / "CGROUPS" / group).mkdir(parents=True, exist_ok=True)
         (system / "CGROUPS" / group / name).write_text(f"{told}\n")
-    assert control_groups.memory_bytes() == 1 << 28
+    assert control_groups.memory_bytes() == Watch([0]).seen().memory_limit == 1 << 28
     (system / "CGROUPS/outer/memory.max").write_text(f"{1 << 27}\n")
     assert control_groups.memory_bytes() == 1 << 27
 

@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,8 +58,9 @@ class Watch:
     def seen(self, left_behind: int = 0) -> Surroundings:
         """Returns the conditions until now. left_behind: processes that probes left."""
         status, lasted_s = _status(), time.monotonic() - self._began_s
-        limit = control_groups.memory_bytes()
-        is_limited = limit < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        # Version 1 of control groups reports the highest number for no limit.
+        limit, memory = control_groups.memory_bytes(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        is_limited = limit < (memory if memory > 0 else inf)
         return Surroundings(
             seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
             policy=_policy(), quota=control_groups.quota(), others=self._others(), company=self._company,
