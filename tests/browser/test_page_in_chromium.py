@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from browser.browser import Gallery, Shown
 from support import example_runs, study_run
@@ -439,11 +439,11 @@ def test_every_chart_says_what_it_shows(gallery: Gallery) -> None:
 
 @pytest.mark.parametrize("title", ["constructor", '\\" x', "x\u2028"])
 def test_an_axis_with_a_title_that_is_special_in_javascript_is_drawn(
-    gallery: Gallery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str
 ) -> None:
     """A metric's summary in a journal may be any word: seven of fourteen charts stayed empty."""
     monkeypatch.setattr(example_runs, "HOSTILE", title)
     chart = "#chart-datamodel-event_store-event"
-    with Gallery(gallery._browser, tmp_path).show(example_runs.hostile, of=chart) as shown:
+    with Gallery(browser, tmp_path).show(example_runs.hostile, of=chart) as shown:
         assert shown.page.locator(f"{chart} svg").count()
         assert shown.complaints == []

@@ -16,7 +16,6 @@ import pytest
 
 from support import runtime_objects, target_stands
 from support.noisy_line import noisy_line
-from support.waiting import LONG_S
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import boards
@@ -97,8 +96,8 @@ def test_what_a_program_does_has_the_end_that_linux_gives_it(
     """Twice, since the second must find nothing of the first."""
     target, program = board
     for _ in range(2):
-        ended = target._finish(program, [act], LONG_S)
-        assert (ended.status, ended.output.decode().strip()) == (status, said)
+        ended, output = target_stands.ended(target, program, act)
+        assert (ended, output.decode().strip()) == (status, said)
 
 
 # ---- probes -------------------------------------------------------------------------------------------------------
@@ -171,7 +170,7 @@ def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(pa
 
 def test_a_probe_that_needs_another_process_says_so(packed: Guest, probes: Path) -> None:
     words = ["channel=futex", "placement=one_cpu", "address_space=other"]
-    back = outcome(packed._finish(str(probes / "kernel.call_object"), words, LONG_S).output)
+    back = outcome(target_stands.ended(packed, str(probes / "kernel.call_object"), *words)[1])
     assert (back.status, back.reason) == ("unsupported", "the system starts no process: Function not implemented")
 
 
@@ -272,6 +271,6 @@ def test_it_reads_a_device_tree_as_well_as_tags(
     monkeypatch.setitem(boards.BOARDS, BOARD, before._replace(words=(*before.words, "-dtb", str(tree))))
     target = opened(BOARD)
     try:
-        assert target._finish(board[1], ["accelerator"], 20).output.decode().strip() == "4.375, 0 handled"
+        assert target_stands.ended(target, board[1], "accelerator")[1].decode().strip() == "4.375, 0 handled"
     finally:
         target.close()

@@ -80,8 +80,8 @@ def test_what_a_program_does_has_the_end_that_linux_gives_it(
     """Twice, since the second must find nothing of the first."""
     target, program = board
     for _ in range(2):
-        ended = target._finish(program, [act], LONG_S)
-        assert (ended.status, ended.output.decode().strip()) == (status >> 8 if status > 0 else status, printed)
+        ended, output = target_stands.ended(target, program, act)
+        assert (ended, output.decode().strip()) == (status >> 8 if status > 0 else status, printed)
 
 
 def test_a_sparc_s_program_that_did_not_ask_gets_the_signal_of_a_misaligned_load(
@@ -91,8 +91,8 @@ def test_a_sparc_s_program_that_did_not_ask_gets_the_signal_of_a_misaligned_load
     target, program = board
     if target.name != CPUS["sparc"]:
         pytest.skip("this CPU loads from any address")
-    assert target._finish(program, ["misaligned"], LONG_S).status == 0
-    assert target._finish(program, ["unmended"], LONG_S).status == SIGBUS
+    assert target_stands.ended(target, program, "misaligned")[0] == 0
+    assert target_stands.ended(target, program, "unmended")[0] == SIGBUS
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_default_suite_is_measured_in_256_mib_and_nothing_is_killed(
     slow_group: list[Path], root: Path, tmp_path: Path
 ) -> None:
     """Resident processes of a quarter of the machine's memory ended the run by SIGKILL after 8 s."""
-    words = [root / "toll", "run", "--budget", "20s", "--precision", "20%", "--out", tmp_path / "run"]
+    words = [root / "toll", "run", "--budget", "10s", "--precision", "20%", "--out", tmp_path / "run"]
     done = run_in(slow_group, words)
     assert done.returncode in (0, 1), done
     rows = json.loads(done.stdout)["rows"]

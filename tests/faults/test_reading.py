@@ -53,7 +53,7 @@ def test_the_machine_is_compared_before_anything_is_started(root: Path, capfd: p
     named = f'"host":"{os.uname().nodename}"'.encode()
     data = journal.read_bytes()
     assert named in data
-    journal.write_bytes(readers._sealed(data.replace(named, b'"host":"another"')))
+    journal.write_bytes(readers.sealed(data.replace(named, b'"host":"another"')))
     started.clear()
     assert main(["run", "--resume", "mine"]) == 5
     assert "another machine" in capfd.readouterr().err

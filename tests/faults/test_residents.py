@@ -36,18 +36,18 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.target = Local()
-        self._folder = folder
+        self.folder = folder
         self._visits = 0
 
     def told(self, behaviour: str = "good", **changed: object) -> Outcome:
         self._visits += 1
         asked = msgspec.structs.replace(VISIT, id=self._visits, **changed)
-        executable = fake(self._folder / behaviour / "x86_64", PROBE, behaviour, DESCRIBED)
+        executable = fake(self.folder / behaviour / "x86_64", PROBE, behaviour, DESCRIBED)
         return outcome(self.target.run(str(executable), asked, 1))
 
     def interrupt(self, behaviour: str) -> None:
         """Once the probe would hear it."""
-        listens = self._folder / behaviour / "x86_64" / f"{PROBE}.listens"
+        listens = self.folder / behaviour / "x86_64" / f"{PROBE}.listens"
         in_time(listens.exists)
         self.target.interrupt()
 
@@ -133,7 +133,7 @@ def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, m
 
 
 def test_the_pool_reports_the_layouts_of_waiting_processes(place: Place) -> None:
-    executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
+    executable = str(fake(Path(place.folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
     key = executable, VISIT.point.parameters, VISIT.cpus
     assert key not in place.target.pool
     place.process()
@@ -171,7 +171,7 @@ def test_a_layout_is_set_up_before_its_first_visit_and_once(place: Place, monkey
 def test_a_layout_that_cannot_be_set_up_is_visited_by_another_process(place: Place, behaviour: str) -> None:
     """Which reports the reason."""
     visited = place.process(behaviour, sets_up_first=True)
-    (asked,) = map(int, (place._folder / behaviour / "x86_64" / f"{PROBE}.preparing").read_text().split())
+    (asked,) = map(int, (place.folder / behaviour / "x86_64" / f"{PROBE}.preparing").read_text().split())
     assert visited != asked
     assert not is_alive(asked)
 

@@ -129,7 +129,7 @@ def spoil(folder: Path, how: str) -> None:
     elif how == "refused login":
         config.write_text(config.read_text().replace(f"{folder}/user", f"{folder}/host"))
     elif how == "nobody listens":
-        config.write_text(config.read_text().replace("  Port", f"  Port {target_stands._free_port()}\n  Port"))
+        config.write_text(config.read_text().replace("  Port", f"  Port {target_stands.free_port()}\n  Port"))
     elif how == "no configuration":
         config.unlink()
     elif how == "nonsense":

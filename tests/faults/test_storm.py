@@ -43,14 +43,14 @@ def test_what_a_denied_call_once_made_another_number_or_a_hang_is_a_sentence(
     probe: str, parameters: str, call: str
 ) -> None:
     for error in denials.ERRORS:
-        assert denials._probe(denials.Denial(probe, parameters, call), error) is None
+        assert denials.deny_probe(denials.Denial(probe, parameters, call), error) is None
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")
 def test_what_no_python_survives_is_no_complaint_of_ours() -> None:
-    assert not denials._python_starts("mmap", denials.ERRORS[0])
-    assert denials._python_starts("prlimit64", denials.ERRORS[0])
-    assert denials._host(denials.Denial(HOST, "", "mmap"), denials.ERRORS[0]) is None
+    assert not denials.python_starts("mmap", denials.ERRORS[0])
+    assert denials.python_starts("prlimit64", denials.ERRORS[0])
+    assert denials.deny_host(denials.Denial(HOST, "", "mmap"), denials.ERRORS[0]) is None
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")

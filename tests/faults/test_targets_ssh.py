@@ -61,7 +61,7 @@ def test_a_machine_that_is_not_there_costs_one_wait_and_not_one_for_each_visit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target_stands.need("ssh", "gcc")
-    target = Ssh("127.0.0.1", ["-F", "none", "-p", str(target_stands._free_port())])
+    target = Ssh("127.0.0.1", ["-F", "none", "-p", str(target_stands.free_port())])
     assert told(target, tmp_path).status == "infrastructure"
     monkeypatch.setattr(target, "_there", None)
     assert [told(target, tmp_path).status for _ in range(50)] == ["infrastructure"] * 50
@@ -69,13 +69,14 @@ def test_a_machine_that_is_not_there_costs_one_wait_and_not_one_for_each_visit(
 
 
 def test_nothing_is_left_there(options: list[str], tmp_path: Path) -> None:
-    target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={tmp_path}"])
+    passing = tmp_path / "passing"
+    passing.mkdir()
+    target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={passing}"])
     assert told(target, tmp_path).status == "ok"
-    assert target._held
-    folder = target._held.path
+    (folder,) = passing.iterdir()
     assert list(folder.iterdir())
     target.close()
-    assert not folder.exists()
+    assert not list(passing.iterdir())
 
 
 def test_a_connection_that_breaks_is_named_and_made_again(options: list[str], tmp_path: Path) -> None:

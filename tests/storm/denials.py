@@ -55,7 +55,7 @@ def storm(seed: int, count: int) -> Tally:
         return tally
     chance, half = random.Random(seed), (count + 1) // 2
     every = [Denial(*who, call) for who, calls in uses().items() for call in calls if call in numbers()]
-    for of, denies in ((True, _host), (False, _probe)):
+    for of, denies in ((True, deny_host), (False, deny_probe)):
         asked = [*itertools.product([denial for denial in every if (denial.probe == HOST) == of], ERRORS)]
         for denial, error in chance.sample(asked, min(half, len(asked))):
             words = f"{denial.call} ({errno.errorcode[error]}), {denial.probe} {denial.parameters}"
@@ -84,7 +84,7 @@ def denying(number: int, error: int) -> Callable[[], None]:
 # ---- a probe --------------------------------------------------------------------------------------------------------
 
 
-def _probe(denial: Denial, error: int) -> str | None:
+def deny_probe(denial: Denial, error: int) -> str | None:
     """A visit as a person could type it: a whole stream with a number or a reason, or an end that the host takes for a
     failure, which it tells."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
@@ -151,17 +151,17 @@ def _left_behind(mark: str) -> list[str]:
 # ---- the host -------------------------------------------------------------------------------------------------------
 
 
-def _host(denial: Denial, error: int) -> str | None:
+def deny_host(denial: Denial, error: int) -> str | None:
     call = denial.call
     with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
         words = [str(ROOT / RUN[0]), *RUN[1:], "--out", f"{name}/run"]
         told = ended(words, 60, preexec_fn=denying(numbers()[call], error))
-        if call in UNENDING or (told.code and not _python_starts(call, error)):
+        if call in UNENDING or (told.code and not python_starts(call, error)):
             return None
         return ill(told, HOST_CODES) or (_no_loop(Path(name) / "run") if told.code == 0 else None)
 
 
-def _python_starts(call: str, error: int) -> bool:
+def python_starts(call: str, error: int) -> bool:
     """Whether there can be anything of ours: without mmap the C library itself ends in a SIGSEGV."""
     words = [str(ROOT / RUN[0]), "-I", "-c", ""]
     return ended(words, 20, preexec_fn=denying(numbers()[call], error)).code == 0

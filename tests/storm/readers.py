@@ -145,10 +145,10 @@ def changed(kept: Sequence[bytes], chance: random.Random) -> bytes:
     for _ in range(chance.choice((1, 1, 2, 4, 8))):
         chance.choice(_CHANGES)(data, chance, kept)
     del data[MOST_BYTES:]
-    return _sealed(bytes(data)) if chance.random() < 0.7 else bytes(data)
+    return sealed(bytes(data)) if chance.random() < 0.7 else bytes(data)
 
 
-def _sealed(data: bytes) -> bytes:
+def sealed(data: bytes) -> bytes:
     return _SEALED.sub(lambda line: b"%s%s%08x%s" % (line[1], line[2], zlib.crc32(line[1]), line[3]), data)
 
 

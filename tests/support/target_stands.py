@@ -181,6 +181,12 @@ def guest(folder: Path, name: str = "guest:x32", compiler: str = "gcc") -> Itera
         target.close()
 
 
+def ended(target: Guest, program: str, *words: str) -> tuple[int, bytes]:
+    """Returns the status with which a program ends in a guest or on a board, and what it printed."""
+    end = target._finish(program, words, LONG_S)
+    return end.status, end.output
+
+
 def bare(folder: Path) -> AbstractContextManager[Stand]:
     return guest(folder, "bare:vexpress-a9", "arm-linux-gnueabi-gcc-12")
 
@@ -214,7 +220,7 @@ def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequen
     _make_run_folder()
     with (ROOT / "build/ssh.lock").open("w") as choosing:
         fcntl.flock(choosing, fcntl.LOCK_EX)
-        port = port or _free_port()
+        port = port or free_port()
         (folder / "known").write_text(f"[{address}]:{port} {(folder / 'host.pub').read_text()}")
         configuration = _configured(folder, address, port)
         command = [*within, server, "-D", "-e", "-f", str(configuration)]
@@ -260,7 +266,7 @@ def _make_run_folder() -> None:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

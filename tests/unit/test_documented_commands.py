@@ -28,6 +28,7 @@ from tollmeter.library import places, prepare, profiling, resume, selftest
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import ClockReading
 from tollmeter.targets.ways import clock_of
+from tollmeter.toolchain.abis import known_abis
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,7 +112,9 @@ EVERY = sorted(set(commands()))
 def built(abis: Sequence[str], targets: Sequence[str], _: ProbeRequest, may_install: bool = True) -> Catalog:
     """The probes of this machine, taken as built for whatever ABI is asked for."""
     del may_install
-    places._check_known(abis)
+    known = [*known_abis(ROOT)]
+    for abi in abis:
+        catalog.check_known("ABI", abi, known)
     for target in targets:
         clock_of(target)
     loaded = _loaded()

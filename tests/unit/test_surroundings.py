@@ -166,7 +166,14 @@ def test_the_time_of_what_this_process_started_and_has_not_seen_end_is_its_own()
     assert 0.25 < surroundings._own_s(0.01) - before < 3
 
 
-DAEMON = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(20)"
+DAEMON = """
+import os, time
+os.fork() and os._exit(0)
+os.setsid()
+os.fork() and os._exit(0)
+print(flush=True)
+time.sleep(20)
+"""
 
 
 @contextlib.contextmanager
@@ -181,33 +188,40 @@ def echoing(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
+@contextlib.contextmanager
+def left_behind(environment: dict[str, str]) -> Iterator[None]:
+    """A process in a session of its own, once it is under way. Those that started it have ended."""
+    words = [sys.executable, "-I", "-c", DAEMON]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.wait()
+        yield
+
+
 def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -> None:
     mark = {"TOLL_PARENT": f"{os.getpid():010}"}
     others = {"TOLL_PARENT": f"{os.getpid() + 1:010}"}
-    for environment in (mark, others):
-        subprocess.run([sys.executable, "-I", "-c", DAEMON], env=environment, check=True)
-    with echoing(mark) as own:
-        assert in_time(end_strays) == 1
+    with left_behind(mark), left_behind(others), echoing(mark) as own:
+        assert end_strays() == 1
         assert end_strays() == 0
         assert own.poll() is None
 
 
 def test_nothing_that_is_older_or_elsewhere_is_ended_for_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier process of this number, or one in a container, may have left a mark that reads the same."""
-    mark = b"TOLL_PARENT=%010d" % os.getpid()
-    with echoing({"TOLL_PARENT": f"{os.getpid():010}"}) as process:
-        entry = Path(f"/proc/{process.pid}")
-        assert strays._is_own(entry, mark)
-        assert not strays._is_own(entry, mark.replace(b"=0", b"=1"))
-        with monkeypatch.context() as changed:
-            changed.setattr(strays, "_began", lambda asked: 1 if asked == entry else 2)
-            assert not strays._is_own(entry, mark)
-        with monkeypatch.context() as changed:
-            changed.setattr(Path, "readlink", lambda asked: asked)
-            assert not strays._is_own(entry, mark)
-        with monkeypatch.context() as changed:
-            changed.setattr(os, "geteuid", lambda: 4711)
-            assert not strays._is_own(entry, mark)
+    own = Path(f"/proc/{os.getpid()}")
+    mark = {"TOLL_PARENT": f"{os.getpid():010}"}
+    with left_behind(mark):
+        for owner, name, other in (
+            (strays, "_began", lambda asked: 2 if asked == own else 1),
+            (Path, "readlink", lambda asked: asked),
+            (os, "geteuid", lambda: 4711),
+        ):
+            with monkeypatch.context() as changed:
+                changed.setattr(owner, name, other)
+                assert end_strays() == 0
+        assert end_strays() == 1
 
 
 def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Path) -> None:
