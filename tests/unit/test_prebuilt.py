@@ -82,13 +82,6 @@ def packed(tree: Path, abi: Abi, **changed: bytes) -> Path:
     return path
 
 
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    sentences: list[str] = []
-    monkeypatch.setattr(prebuilt, "notify", sentences.append)
-    return sentences
-
-
 def test_an_executable_that_is_not_what_is_stated_is_named_and_not_used(
     release: tuple[Path, Abi], said: list[str]
 ) -> None:

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ OTHER_KERNEL = msgspec.structs.replace(MACHINE, kernel="k2")
 
 
 def keep(place: Path, number: int, rows: Sequence[Row], machine: Machine = MACHINE, **more: Any) -> None:
-    """A run folder with an index of its own, and nothing to derive one from."""
+    """A run folder with an index of its own, and the journal of a recorded run."""
     folder = place / f"run-{number:02}"
     folder.mkdir(parents=True)
-    (folder / JOURNAL).write_text(f"{number}\n")
+    shutil.copy(RECORDED / JOURNAL, folder)
     (folder / "run.toml").write_text("")
     run = run_info(id=str(number), started=f"2026-01-{number + 1:02}T12:00:00+00:00", folder=str(folder))
     save_index(folder, index_fingerprint(folder), Index(format=3, run=run, machine=machine, rows=tuple(rows), **more))
@@ -45,18 +45,7 @@ def series(place: Path, *words: str) -> list[RowSeries]:
     return row_series(read_history(youngest_runs([place], 100), words or ["any.probe"]).readings)
 
 
-@pytest.fixture(autouse=True)
-def _no_journals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The executables of a run stand in its journal, which these have not."""
-    monkeypatch.setattr("tollmeter.library.run_history._builds", lambda _: {})
-    return
-
-
-def test_the_youngest_runs_are_read_and_one_that_is_named_twice_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notices: list[str] = []
-    monkeypatch.setattr("tollmeter.library.run_history.notify", notices.append)
+def test_the_youngest_runs_are_read_and_one_that_is_named_twice_once(tmp_path: Path, said: list[str]) -> None:
     for number, age in enumerate((3, 1, 2)):
         keep(tmp_path, number, [row(10.0)])
         os.utime(tmp_path / f"run-{number:02}" / JOURNAL, (1e9 - age, 1e9 - age))
@@ -66,9 +55,9 @@ def test_the_youngest_runs_are_read_and_one_that_is_named_twice_once(
         "run-02",
         "run-01",
     ]
-    assert notices == []
+    assert said == []
     assert [folder.name for folder in youngest_runs([tmp_path], 2)] == ["run-02", "run-01"]
-    assert "--last 3" in notices[0]
+    assert "--last 3" in said[0]
 
 
 def test_a_change_has_a_date_and_the_differences_of_its_runs(tmp_path: Path) -> None:
