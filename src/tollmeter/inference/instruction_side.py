@@ -63,6 +63,7 @@ class SweptCurve(NamedTuple):
 
 
 BYTES_OF_MOVE = 4
+"""Bytes of an instruction of `moves` (probes/cpu/fetch.c), which an operation cache holds as one item."""
 CYCLES_OF_JUMP = 1.0
 NEAR = LEAST_VALUES
 """Points on each side of a rise whose median is the level there."""

@@ -28,10 +28,13 @@ from tollmeter.maths.fits import not_negative
 from tollmeter.model import USUAL_PAGE_BYTES, Record
 from tollmeter.numbers.stats import Array
 
-FAR_OFF = 3.0
-LEAST_TRUST = 6.0
+FAR_OFF, LEAST_TRUST = 3.0, 6.0
+"""Distance of a point from its neighbours or from the fit, in standard errors, beyond which its noise is raised in
+proportion (Huber 1964), and highest factor by which it is raised: a point far off still counts a little."""
 ROUNDS = 3
+"""Rounds of the coarse search, each of which gives the points their weights for the next."""
 WAYS_OF_COLOUR = 16
+"""Pages of one colour that a large cache holds, one in each of its ways."""
 LEAST_OF_LUCK = MIB
 """Capacity in bytes below which page placement has no greater effect on a visit than at this capacity."""
 MISFIT = 0.15
@@ -41,6 +44,8 @@ OF_MODEL = 1 + SAME_WITHIN
 """Factor by which the ends of a capacity's interval are widened, here and for counts in reach.py, since no shape is
 exactly that of the cache."""
 COARSE_STEPS, FINE_STEPS = 16, 24
+"""Capacities in each doubling of the coarse and of the fine search: multiples of eight, so that they contain the round
+sizes. The fine ones lie within 4.2 % of each other, less than an interval is widened."""
 COARSE_WAYS = (4.0, 16.0, inf)
 COARSE_SHAPES = (
     tuple(Shape(ways=ways, keenness=2.0) for ways in COARSE_WAYS),
@@ -50,13 +55,18 @@ COARSE_SHAPES = (
 """Shapes of the coarse search: smeared ones find the levels of a disturbed curve, and sharp ones the level after a
 sharp knee."""
 SHOWN_WITHIN = 0.2
+"""Relative difference from the latency of a level within which a point shows it: more than the points of one level
+scatter (ALIKE), and less than the smallest step between two (APART)."""
 LEAST_POINTS = 2
 """Fewest points that show a level: a single point may also be the middle of a rise."""
 PARAMETERS_OF_KNEE = 3
+"""Capacity, cost of a miss, and shape."""
 SAME_SIZE, LONGEST_RUN = 0.05, 4
 """Limits for runs of pages that fill a cache with few colours: largest difference of a run's length from a whole number
 of doublings, and largest number of doublings."""
 MOST_TURNS = 6
+"""Turns in which each knee is moved once: of 376 searches in three default runs 330 need three at most, and two more
+than six."""
 BEYOND_DOUBT = 24.0
 """BIC difference that keeps a level between too few points; 10 is very strong evidence (Kass and Raftery 1995). Caches
 that replace at random smear one knee into what looks like two: in 8 of 100 modelled caches at 10, in 3 at 24, and in 2

@@ -27,7 +27,10 @@ from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
 DRAWS = 999
+"""Random visits of which the median is taken: an odd number has a middle one."""
 LOG_X = np.linspace(log(1 / 64), log(16), 401)
+"""Logarithms of the sizes, in capacities, at which shapes are computed; between them they are interpolated. A buffer of
+a 64th of the capacity misses nothing, and one of 16 times the capacity nearly always."""
 
 
 class Shape(Record, frozen=True):
@@ -52,6 +55,8 @@ SHAPES = (
       for colours, several in ((1, WAYS_OF_FEW), (2, WAYS_OF_FEW[1:]), (MOST_COLOURS, WAYS_OF_FEW[:-2]))
       for ways in several),
 )  # fmt: skip
+"""Shapes that a knee may have: of many page colours, from few effective ways to fixed sets and from random replacement
+to LRU; and of few colours under LRU."""
 OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=MOST_COLOURS) for ways in WAYS_OF_FEW[2:])
 """Shapes for pages of 64 KiB: a way of a cache of some MiB has the size of a few of these pages."""
 

@@ -209,7 +209,7 @@ class Surroundings(Record, frozen=True):
     control groups, 1 for an ordinary one; memory_limit: bytes that a control group may use, None for all.
     memory_pressure: share of the time in which some task waited for memory (PSI). paging: pages and events of the
     kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: interrupts a second on
-    the measured CPUs by source, the most frequent ones."""
+    the measured CPUs by source, of sources with one or more."""
 
     nice: Annotated[int, msgspec.Meta(ge=-20, le=19)] = 0
     policy: str = "other"
