@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tollmeter.library import looking, profiling
+from tollmeter.library import looking
 from tollmeter.library.looking import look
 from tollmeter.library.prepare import for_measuring, seconds_for_visits
-from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, Slice, profile_suite
+from tollmeter.library.profiling import SPENT, STOPPED, ProfilePoint
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
 from tollmeter.store.request import store_records, stored_records
 from tollmeter.targets import profiling_visit
@@ -70,19 +70,6 @@ def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
     monkeypatch.setattr(looking, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
     look(ready, tmp_path, time.monotonic() + left_s, stopping, quiet=True)
     assert [one.reason for one in stored_records(tmp_path, Modelled)] == [why] * 3
-
-
-def test_profiles_end_with_a_ctrl_c_between_two_slices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    taken: list[ProfilePoint] = []
-
-    def sampled(one: ProfilePoint, _: object) -> Slice:
-        taken.append(one)
-        raise Failure("no timer here")
-
-    monkeypatch.setattr(profiling, "sampled", sampled)
-    stopped: Over = lambda: STOPPED if taken else None  # noqa: E731
-    profile_suite(tmp_path, wanted(16, 64, target="local"), 1.0, lambda _: None, {}, over=stopped)
-    assert len(taken) == 1
 
 
 def test_known_reuse_distances_are_reused_when_the_budget_is_spent(

@@ -16,6 +16,7 @@ from tollmeter.library.profiling import (
     SLICE_MS,
     SPENT,
     InterleavedProfiles,
+    Over,
     ProfilePoint,
     Slice,
     profile_suite,
@@ -144,12 +145,12 @@ def test_an_interrupted_profile_keeps_what_there_is(machine: Machine, tmp_path: 
     assert [bool(one.reason) for one in stored_records(tmp_path, Profile)] == [False] * 4 + [True]
 
 
-def test_no_slice_is_begun_once_the_budget_is_spent(machine: Machine) -> None:
+def test_no_slice_is_begun_once_the_budget_is_spent(machine: Machine, tmp_path: Path) -> None:
     """Beside a busy program one turn of fifteen points took 15 s."""
-    found = InterleavedProfiles(asked_for(3), ProfileRequest(TURNS * SLICE_MS))
-    found.take(lambda _: None, lambda: SPENT if len(machine.asked) >= 2 else None)
+    over: Over = lambda: SPENT if len(machine.asked) >= 2 else None  # noqa: E731
+    profile_suite(tmp_path, asked_for(3), TURNS * SLICE_MS / 1000, lambda _: None, {}, over=over)
     assert len(machine.asked) == 2
-    assert [profile.reason for profile in found.profiles()] == [None, None, SPENT]
+    assert [profile.reason for profile in stored_records(tmp_path, Profile)] == [None, None, SPENT]
 
 
 def test_a_core_that_earlier_runs_saw_wider_is_known_as_shared() -> None:
