@@ -15,7 +15,7 @@ import numpy as np
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.limits import FEW, LEAST_VISITS, NEGLIGIBLE
 from tollmeter.judgement.compare import FALSE_DISCOVERIES
-from tollmeter.maths.distributions import NORMAL_QUARTILE, student_tails
+from tollmeter.maths.distributions import EFFICIENCY_OF_MAD, NORMAL_QUARTILE, student_tails
 from tollmeter.model import PRECISION, Outcome, Topology
 from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
 from tollmeter.numbers.each_cpu import EachCpu, each_cpu
@@ -29,9 +29,6 @@ _FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, FALSE_DISCOVERIES
 _USUAL_SD = NEGLIGIBLE
 """Usual standard deviation of CPUs of one kind, which a few CPUs do not show; it counts as _USUAL_FREEDOM CPUs."""
 _USUAL_FREEDOM = 30.0
-_OF_MAD = 0.37
-"""Degrees of freedom that each normal value gives to the median absolute deviation, relative to the standard
-deviation."""
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
 """Loops in the order of explanation: a slow loop explains the slowness of those after it."""
@@ -185,7 +182,7 @@ def _spread(others: Array, error: float) -> tuple[float, float]:
     the usual value (Smyth 2004)."""
     prior = _USUAL_SD**2 + error**2
     seen = float(np.median(np.abs(others - np.median(others)))) / NORMAL_QUARTILE
-    freedom = _OF_MAD * (len(others) - 1)
+    freedom = EFFICIENCY_OF_MAD * (len(others) - 1)
     pooled = (freedom * seen**2 + _USUAL_FREEDOM * prior) / (freedom + _USUAL_FREEDOM)
     return sqrt(pooled), freedom + _USUAL_FREEDOM
 

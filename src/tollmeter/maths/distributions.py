@@ -22,6 +22,9 @@ NORMAL_QUARTILE = 0.6744897501960817
 """Median absolute value of a normal deviate."""
 EFFICIENCY_OF_MIDDLE = 0.955
 """Efficiency of the Hodges-Lehmann estimate relative to the mean, for normal values (1963)."""
+EFFICIENCY_OF_MAD = 4 / pi * NORMAL_QUARTILE**2 * exp(-(NORMAL_QUARTILE**2))
+"""Efficiency of the median absolute deviation relative to the standard deviation, for normal values: 37 % (Rousseeuw
+and Croux 1993)."""
 KNOWN = inf
 """Degrees of freedom of a variance that is known: Student's t is then the normal distribution."""
 _MOST_FREEDOM = 10_000
