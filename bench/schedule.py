@@ -136,8 +136,9 @@ class Replay:
 
     def _set_up_s(self, point: Point, recorded: Point) -> float:
         size = stated_bytes(point, self._plan.probes[point.probe])
-        is_recorded = self._gib_s is None or size <= LARGE_BYTES
-        return self._recorded.set_up_s.get(recorded, 0.0) if is_recorded else self._gib_s * size / GIB
+        if self._gib_s is None or size <= LARGE_BYTES:
+            return self._recorded.set_up_s.get(recorded, 0.0)
+        return self._gib_s * size / GIB
 
     def answered(self, *_: object) -> Outcome:
         """Returns the last visit's outcome, in place of reading a stream."""
