@@ -156,9 +156,9 @@ def test_each_part_without_a_number_has_a_reason() -> None:
     bare = attributed(results(*SIMPLEX, [1024, 16384, 65536], priced=False), "x86_64", "x32")
     told = {found.name: (found.ns, found.reason) for found in bare[0].parts}
     assert told["caches"] == (None, "this run measured no latency over size")
-    assert told["faults"] == (None, "this run measured no price of a fault")
+    assert told["faults"] == (None, "this run did not measure the cost of a page fault")
     assert told["unexplained"][0] == pytest.approx(bare[0].saved_ns)
-    assert any("no price of a fault" in sentence for sentence in why_not(bare))
+    assert any("cost of a page fault" in sentence for sentence in why_not(bare))
     single = attributed(results(*SIMPLEX, [65536]), "x86_64", "x32")
     assert "two sizes" in next(found.reason for found in single[0].parts if found.name == "instructions")
 
@@ -228,7 +228,7 @@ def test_attributions_as_sentences_and_as_a_table() -> None:
     runs = {
         "as many instructions": attributed(results(*CHASE, sizes), "x86_64", "x32"),
         "one size": attributed(results(*SIMPLEX, [65536]), "x86_64", "x32"),
-        "no price of a fault": attributed(results(*SIMPLEX, sizes[:3], priced=False), "x86_64", "x32")[:1],
+        "cost of a page fault": attributed(results(*SIMPLEX, sizes[:3], priced=False), "x86_64", "x32")[:1],
         "foretold": attributed(foretold(sizes), "x86_64", "x32"),
         "parts that gain and lose": (of_parts(-267.4, 3841.0, 0.001), of_parts(267.4, -3841.0, 300.0)),
         "parts that are not known": (of_parts(None, None, -3168.0),),

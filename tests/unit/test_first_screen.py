@@ -130,7 +130,7 @@ def test_points_against_each_other_are_answered_where_most_have_a_ratio() -> Non
     rows, run = example_runs.small().index.rows, example_runs.small().index.run
     lacking = Uncompared(point="a", against="b", layouts=1, reason="1 of the 5 layouts that a ratio needs")
     alone = msgspec.structs.replace(run, uncompared=(lacking,), enough_s=40.0)
-    assert unanswered(alone, rows, None) == "1 of the 5 layouts that a ratio needs; --budget 40s would do"
+    assert unanswered(alone, rows, None) == "1 of the 5 layouts that a ratio needs; --budget 40s would suffice"
     assert unanswered(alone, rows, None, compared=3) == ""
     assert unanswered(alone, rows, None, compared=2).startswith("1 of 3 pairs have no ratio")
     assert "--budget" not in unanswered(msgspec.structs.replace(alone, enough_s=None), rows, None)

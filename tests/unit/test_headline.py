@@ -81,7 +81,7 @@ def test_a_page_of_one_point_opens_with_its_samples() -> None:
 
 
 def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:
-    why = "1 of the 5 layouts that a ratio needs; --budget 40s would do"
+    why = "1 of the 5 layouts that a ratio needs; --budget 40s would suffice"
     results = with_run(of(UNKNOWN[0]), unanswered=why)
     said = f"This run did not produce the requested numbers: {why}."
     assert headline(results).startswith(said)

@@ -62,7 +62,7 @@ def deprioritised() -> Results:
 
 
 def short() -> Results:
-    return with_run(example_runs.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
+    return with_run(example_runs.small(), verdict="too short", unanswered="most numbers have fewer than 3 visits")
 
 
 def refused() -> Results:

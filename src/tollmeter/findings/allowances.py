@@ -19,17 +19,17 @@ MOST_SWAPPED = MIB // USUAL_PAGE_BYTES
 def cpus_are_withheld(results: Results) -> Iterator[FindingText]:
     """The run may use only some of the machine's CPUs.
 
-    With one CPU alone, nothing between two CPUs can be measured, and the host tool runs beside each sample."""
+    With one CPU alone, nothing between two CPUs can be measured, and the host tool shares the measured CPU."""
     machine = results.index.machine
     allowed = machine.allowed_cpus
     if not 0 < len(allowed) < machine.cpus:
         return
     every = f"0-{machine.cpus - 1}"
-    remedy = f"`taskset -pc {every} $$` in the shell that starts it; of a control group, `cpuset.cpus`"
+    remedy = f"`taskset -pc {every} $$` in the shell that starts the run; for a control group, `cpuset.cpus`"
     which = f"CPU {allowed[0]}" if len(allowed) == 1 else f"CPUs {listed(allowed)}"
     words = f"the run may use {which} of the machine's {machine.cpus}"
     if len(allowed) == 1:
-        words += ": nothing between two CPUs can be measured, and the host tool runs beside each sample"
+        words += ": nothing between two CPUs can be measured, and the host tool shares the measured CPU"
     evidence = Evidence(what="allowed CPUs", value=listed(allowed))
     yield FindingText(words, [evidence], remedy, None if len(allowed) == 1 else "note")
 
@@ -46,18 +46,18 @@ def memory_is_limited(results: Results) -> Iterator[FindingText]:
     is_little = seen.memory_limit < OF_LAST_CACHE * last
     words = f"a control group limits memory to {short(seen.memory_limit, 'B')} of {short(machine.memory_bytes, 'B')}"
     if is_little:
-        words += f": a walk beyond the last cache of {short(last, 'B')} has no room"
+        words += f": a walk beyond the last cache of {short(last, 'B')} does not fit"
     evidence = [
         Evidence(what="memory that the control group may use", value=float(seen.memory_limit), unit="B"),
         Evidence(what="memory of the machine", value=float(machine.memory_bytes), unit="B"),
     ]
-    remedy = f"start it in a group with {short(OF_LAST_CACHE * last, 'B')} or more (memory.max)"
+    remedy = f"start the run in a group with {short(OF_LAST_CACHE * last, 'B')} or more (memory.max)"
     yield FindingText(words, evidence, remedy, None if is_little else "note")
 
 
 @rule(
     "machine.memory_is_short",
-    remedy="end what fills the memory: `ps -eo rss,pid,comm --sort=-rss | head` lists the largest processes",
+    remedy="end programs that fill the memory: `ps -eo rss,pid,comm --sort=-rss | head` lists the largest processes",
     rank="distorts",
     proof="counted",
 )

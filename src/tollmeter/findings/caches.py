@@ -63,7 +63,7 @@ def caches_disagree(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "memory.boundary_not_in_misses",
-    remedy="plan for the size at which loads miss, and measure again with the machine to itself",
+    remedy="plan for the size at which loads miss, and measure again without other workloads",
     rank="information",
     proof="counted",
 )
@@ -93,7 +93,7 @@ def boundary_is_not_in_misses(results: Results) -> Iterator[FindingText]:
 @rule(
     "memory.cache_sizes_unknown",
     "note",
-    "nothing here checks the measured sizes: add cache-size to the board's device tree, or take them from its manual",
+    "the measured sizes cannot be checked: add cache-size to the board's device tree, or take them from its manual",
     proof="read",
 )
 def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
@@ -109,7 +109,7 @@ def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "memory.line_disagrees",
-    remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
+    remedy="the firmware or hypervisor describes a different cache: pad and block for the measured values",
 )
 def geometry_disagrees(results: Results) -> Iterator[FindingText]:
     """The measured line size or associativity of a cache differs from the value that the system reports.
@@ -150,14 +150,15 @@ def cache_writes_through(results: Results) -> Iterator[FindingText]:
     if share is not None and is_refuted(results, "write_back"):
         lines = f"a store that hits the first-level cache takes {in_percent(share)} of the time of one that misses"
         yield FindingText(
-            f"{lines}: the cache writes through", [ratio_evidence("store that fits over store that does not", share)]
+            f"{lines}: the cache writes through",
+            [ratio_evidence("time of a store that hits over that of a store that misses", share)],
         )
 
 
 @rule(
     "memory.stores_do_not_allocate",
     "note",
-    "touch what is soon read again before writing it; turn write-allocation on where it is a setting",
+    "read data that is soon needed again before writing it; enable write-allocation if it is a setting",
 )
 def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
     """A store that misses does not allocate its line, so the next load of that line misses too.
@@ -166,7 +167,8 @@ def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
     times = value_of(inferences(results, "reload_after_store"))
     if times is not None and is_refuted(results, "write_allocate"):
         words = "a store that misses does not fetch its line: loads of data just written miss as well"
-        yield FindingText(words, [ratio_evidence("chase through lines just stored to, over one through others", times)])
+        evidence = ratio_evidence("chase through lines just stored to, over a chase through other lines", times)
+        yield FindingText(words, [evidence])
 
 
 @rule("memory.latency_is_out_of_line", rank="costs")
@@ -191,7 +193,7 @@ def latency_is_out_of_line(results: Results) -> Iterator[FindingText]:
         ]
         remedy = "look for a lowered cache or ring clock, and for other workloads on the same core"
         if level.level == "memory":
-            remedy = "see where the memory lies (numactl --hardware) and how fast its modules run (dmidecode -t memory)"
+            remedy = "check the memory's node (numactl --hardware) and the clock of its modules (dmidecode -t memory)"
         yield FindingText(f"{words} ({short(most, 'ns')})", evidence, remedy)
 
 
@@ -234,12 +236,12 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
             for way, gain in zip((*works, *fails), gains_of, strict=True)
         ]
         words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
-        yield FindingText(words, evidence, f"let loops over much memory run {works[0]}")
+        yield FindingText(words, evidence, f"make loops over large memory run {works[0]}")
 
 
 @rule(
     "memory.reading_is_slow",
-    remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
+    remedy="look for a bandwidth limit of the guest, empty memory channels, or other programs' traffic",
     rank="costs",
 )
 def reading_is_slow(results: Results) -> Iterator[FindingText]:
@@ -266,7 +268,7 @@ def reading_is_slow(results: Results) -> Iterator[FindingText]:
 @rule(
     "memory.walk_is_not_random",
     "error",
-    "take neither number before it is known which of the two walks is random",
+    "use neither number until it is known which of the two walks is random",
     rank="prevents",
 )
 def walk_is_not_random(results: Results) -> Iterator[FindingText]:
@@ -284,7 +286,7 @@ def walk_is_not_random(results: Results) -> Iterator[FindingText]:
             here, there = (short(walk.median or 0.0, walk.unit) for walk in (row, other))
             yield FindingText(
                 f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {here} and {there}. "
-                "A walk in the order of its addresses is prefetched, and looks like this",
+                "One walk probably follows its addresses, and is prefetched",
                 [row_evidence(row), row_evidence(other)],
             )
             return

@@ -95,7 +95,7 @@ def clock_is_wrong(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.control_loop_is_noisy",
-    remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
+    remedy="trust ratios within this run more than its absolute times; stop other programs and measure again",
     rank="distorts",
 )
 def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
@@ -150,7 +150,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.clock_is_below_maximum",
-    remedy="set the governor to performance and allow boost; if it stays, look for a power limit or heat (turbostat)",
+    remedy="set the governor to performance and allow boost; if that fails, look for a power limit or heat (turbostat)",
     rank="costs",
 )
 def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
@@ -178,7 +178,7 @@ def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
 @rule(
     "kernel.trap_is_intercepted",
     "note",
-    "keep such traps out of hot paths in this guest; without a hypervisor they cost what their siblings do",
+    "avoid such traps in hot paths in this guest; without a hypervisor they cost as much as similar traps",
 )
 def trap_is_intercepted(results: Results) -> Iterator[FindingText]:
     """A trap costs far more than similar traps, because the hypervisor intercepts it before the kernel.

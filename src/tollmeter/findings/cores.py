@@ -65,7 +65,7 @@ def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.a_cpu_is_contended",
-    remedy="end what runs on the core's other thread, or measure when it has ended",
+    remedy="end the workload on the core's other thread, or measure after it has ended",
     rank="distorts",
 )
 def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
@@ -126,7 +126,7 @@ def _beside_others(found: UnlikeCpus) -> str:
     rank="distorts",
 )
 def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
-    """A CPU that was idle for some milliseconds does not have its clock at once.
+    """A CPU that was idle for some milliseconds does not reach its clock at once.
 
     It begins below 75 % of its clock, and takes 0.2 ms or more to reach 95 %."""
     ramp, at_wake = (next(iter(own_rows(results, means)), None) for means in ("clock-ramp", "clock-at-wake"))
@@ -149,7 +149,7 @@ def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
     rank="costs",
 )
 def idle_states_are_deep(results: Results) -> Iterator[FindingText]:
-    """Waking a thread takes longer on a CPU that went idle than on one that spun meanwhile.
+    """Waking a thread takes longer on an idle CPU than on a spinning CPU.
 
     The difference is at least 10 us, by the ends of both intervals. From 50 us on it is a problem."""
     spinning = {row.parameters.get("idle"): row for row in own_rows(results, "wake-of-spinning")}
@@ -160,8 +160,8 @@ def idle_states_are_deep(results: Results) -> Iterator[FindingText]:
         least_ns = (idle.low or idle.median) - (busy.high or busy.median)
         if least_ns >= LEAST_WAKE_NS:
             words = (
-                f"to wake a thread on a CPU that is idle for {idle.parameters.get('idle')} us takes "
-                f"{short(idle.median, 'ns')}, and {short(busy.median, 'ns')} where the CPU spins"
+                f"waking a thread on a CPU that was idle for {idle.parameters.get('idle')} us takes "
+                f"{short(idle.median, 'ns')}, and {short(busy.median, 'ns')} on a CPU that spins"
             )
             driver = results.index.machine.facts.get("idle_driver", "")
             evidence = [row_evidence(idle), row_evidence(busy)]
@@ -198,7 +198,7 @@ def time_is_hidden(results: Results) -> Iterator[FindingText]:
 
 @rule("machine.interrupts_on_measured_cpus", rank="distorts", proof="counted")
 def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
-    """Devices interrupt the measured CPUs often, or anything interrupts measured CPUs that are isolated.
+    """Devices interrupt the measured CPUs often, or isolated measured CPUs have interrupts.
 
     One device makes 1,000 interrupts a second; or all sources make 10, if every measured CPU is isolated."""
     seen = results.index.run.surroundings
@@ -208,7 +208,7 @@ def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
     measured = {cpu for outcome in native_outcomes(results.outcomes) for cpu in outcome.cpus}
     if measured and measured <= isolated and sum(seen.interrupts.values()) > MOST_ON_ISOLATED * len(measured):
         source, rate = next(iter(seen.interrupts.items()))
-        words = f"isolated CPUs have {sum(seen.interrupts.values()):.0f} interrupts a second, most of {source}"
+        words = f"isolated CPUs have {sum(seen.interrupts.values()):.0f} interrupts a second, most from {source}"
         yield FindingText(
             words, [_rate(source, rate)], "add nohz_full= and irqaffinity= to isolcpus= at the next start"
         )
@@ -218,7 +218,9 @@ def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
         if rate > MOST_INTERRUPTS and number not in OF_KERNEL and device not in OF_KERNEL:
             words = f"{device or number} interrupts the measured CPUs {rate:.0f} times a second"
             remedy = f"while you measure, give it another CPU: `echo CPU > /proc/irq/{number}/smp_affinity_list`"
-            yield FindingText(words, [_rate(source, rate)], remedy if number.isdigit() else "end what uses the device")
+            yield FindingText(
+                words, [_rate(source, rate)], remedy if number.isdigit() else "end the programs that use it"
+            )
             return
 
 
@@ -232,7 +234,7 @@ def _rate(source: str, rate: float) -> Evidence:
     rank="costs",
 )
 def timers_are_slack(results: Results) -> Iterator[FindingText]:
-    """Timers of an ordinary program ring later than the kernel's usual slack of 50 us explains.
+    """Timers of an ordinary program expire later than the kernel's usual slack of 50 us explains.
 
     The median timer is more than 75 us later than one with the least slack."""
     late: dict[str, Row] = {str(row.parameters.get("slack")): row for row in own_rows(results, "timer-late")}
@@ -242,8 +244,8 @@ def timers_are_slack(results: Results) -> Iterator[FindingText]:
     more_ns = (usual.low or 0.0) - (least.high or 0.0)
     if more_ns > LATE_NS:
         words = (
-            f"a timer rings {short(usual.median or 0.0, 'ns')} late, and {short(least.median or 0.0, 'ns')} with the "
-            "least slack that a program may ask for"
+            f"a timer expires {short(usual.median or 0.0, 'ns')} late, and {short(least.median or 0.0, 'ns')} with the "
+            "least slack that a program can request"
         )
         slack = results.index.machine.facts.get("timer_slack_ns")
         evidence = [row_evidence(usual), row_evidence(least)]

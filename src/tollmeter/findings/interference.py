@@ -48,7 +48,7 @@ UNKNOWN_WITHOUT = {
 
 @rule(
     "machine.another_run_measures",
-    remedy="measure again without --beside, which waits for the other's end",
+    remedy="measure again without --beside: the run then waits until the other has ended",
     rank="distorts",
     proof="read",
 )
@@ -73,7 +73,7 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
         return
     if seen.others is not None and seen.others > SOME:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
-        evidence = ratio_evidence("CPU time of others, of all there was", seen.others)
+        evidence = ratio_evidence("CPU time of other programs, as a share of all", seen.others)
         yield FindingText(words, [evidence], BUSY_REMEDY)
     elif seen.others is None and seen.pressure is not None and seen.pressure > SOME:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
@@ -83,7 +83,7 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.core_is_shared",
-    remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
+    remedy="numbers describe the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
     rank="distorts",
 )
 def core_is_shared(results: Results) -> Iterator[FindingText]:
@@ -100,7 +100,7 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
         usual = f": rows measured in both states cost {cost_in_words} when contended"
     evidence = [
         ratio_evidence("share of the time in timed batches on a contended core", share),
-        count_evidence("rows seen on an uncontended and on a contended core", len(both)),
+        count_evidence("rows measured on an uncontended and on a contended core", len(both)),
     ]
     if both:
         row, cost = max(both, key=lambda pair: pair[1])
@@ -138,14 +138,14 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
     share = results.index.run.stolen_share
     if share > HARDLY:
         words = f"the hypervisor gave {in_percent(share, 1)} of the measured time to other guests"
-        yield FindingText(words, [Evidence(what="time stolen during samples, of the time of all", value=share)])
+        yield FindingText(words, [Evidence(what="time stolen during samples, as a share of their time", value=share)])
 
 
 @rule(
     "machine.cpu_time_is_limited",
-    remedy="measure where there is no quota: what waits for the next period is in the numbers. As root, "
+    remedy="measure without a quota: the numbers contain waits for the next period. As root, "
     "`echo $$ > /sys/fs/cgroup/cgroup.procs` moves a shell out of its group (of version 1: /sys/fs/cgroup/cpu/), and "
-    "/proc/$$/cgroup names the one to go back to",
+    "/proc/$$/cgroup names the group to return to",
     rank="distorts",
     proof="counted",
 )
@@ -178,8 +178,8 @@ def run_is_held_back(results: Results) -> Iterator[FindingText]:
         words = f"a control group around the run has {in_percent(seen.weight)} of an ordinary share of CPU time"
         evidence = ratio_evidence("share of CPU time beside an ordinary group (cpu.weight)", seen.weight)
         yield FindingText(
-            f"{words}: where others want a CPU, it waits", [evidence],
-            "start it in a group of its own: `systemd-run --scope -p CPUWeight=100`",
+            f"{words}: the run waits when other programs want a CPU", [evidence],
+            "start the run in a separate group: `systemd-run --scope -p CPUWeight=100`",
             name="machine.group_has_a_small_share",
         )  # fmt: skip
     if seen.nice == 0 and seen.policy == ORDINARY_POLICY:
@@ -187,14 +187,14 @@ def run_is_held_back(results: Results) -> Iterator[FindingText]:
     usual = seen.policy == ORDINARY_POLICY
     how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
     evidence_of_both = [count_evidence("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
-    words = f"the run was scheduled {how}: a probe that waits for a CPU waits as that decides"
+    words = f"the run was scheduled {how}: this changes how long a probe waits for a CPU"
     mend = f"`renice -n 0 -p $$` in the shell that starts it{'' if usual else ', and `chrt -o -p 0 $$`'}"
     yield FindingText(words, evidence_of_both, mend, name="" if seen.nice >= 0 else "machine.run_is_preferred")
 
 
 @rule(
     "machine.system_calls_are_filtered",
-    remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
+    remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own cost",
     rank="distorts",
     proof="read",
 )
@@ -233,7 +233,7 @@ def _entries(results: Results) -> list[Evidence]:
 @rule(
     "machine.probe_leaves_processes",
     "error",
-    "run the probes one by one to find the one that calls setsid or daemon",
+    "run the probes one by one to find a probe that calls setsid or daemon",
     rank="distorts",
     proof="counted",
 )
@@ -244,26 +244,24 @@ def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
     seen = results.index.run.surroundings
     if seen and seen.left_behind:
         several = f"{seen.left_behind} processes" if seen.left_behind > 1 else "a process"
-        words = (
-            f"a probe left {several} behind, outside its own session, which went on beside whatever was measured next"
-        )
+        words = f"a probe left {several} behind, outside its own session, and they ran during the next measurements"
         yield FindingText(words, [count_evidence("processes ended with the run", seen.left_behind)])
 
 
 @rule(
     "run.journal_contradicts_itself",
     "error",
-    "measure again; if the journal came from elsewhere, ask for it again",
+    "measure again; if the journal came from another machine, transfer it again",
     rank="prevents",
     proof="read",
 )
 def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
-    """Records of one journal say different things about one machine, clock or visit.
+    """Records of the journal contradict each other about the machine, its clock or a visit.
 
-    What breaks a rule of docs/measuring.md has no numbers."""
+    Visits that break a rule of docs/measuring.md have no numbers."""
     if broken := results.index.run.contradictions:
         words = f"the journal contradicts itself in {len(broken)} ways, and the visits concerned have no numbers"
-        yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_NAMED]])
+        yield FindingText(words, [Evidence(what="this rule is broken", value=one) for one in broken[:MOST_NAMED]])
 
 
 @rule("machine.evidence_is_missing", rank="distorts", proof="read")
@@ -306,7 +304,7 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
     )
     if share is None or (share.median or 0.0) <= LEAST_LOST:
         return
-    source, remedy = "no timer: they keep no distance", ""
+    source, remedy = "no timer: the distances vary", ""
     if period is not None and regular is not None and (regular.median or 0.0) >= LEAST_REGULAR:
         period_ns = period.median or 0.0
         source = f"an event that repeats every {period_ns / 1e6:.3g} ms"
@@ -336,4 +334,4 @@ def output_changes(results: Results) -> Iterator[FindingText]:
     for name, hashes in outputs.items():
         if different := sum(digest != hashes[0] for digest in hashes):
             words = f"{name} printed different output than in its first run, in {different} of {len(hashes)} runs"
-            yield FindingText(words, [count_evidence("runs with other output", different)])
+            yield FindingText(words, [count_evidence("runs with different output", different)])

@@ -19,12 +19,12 @@ BEYOND_CACHE = 2
 
 @rule(
     "kernel.numa_balancing_faults",
-    remedy="bind what is measured to one node (numactl), or switch balancing off while you measure",
+    remedy="bind the run to one node (numactl), or switch balancing off while you measure",
     rank="distorts",
     proof="counted",
 )
 def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
-    """The kernel takes pages from programs to see which node touches them, while the run measures.
+    """While the run measures, the kernel unmaps pages of programs to see which node accesses them.
 
     It made more than 1,000 hint faults a second, of 1 us or more each, as interrupts take."""
     run = results.index.run
@@ -38,7 +38,7 @@ def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "memory.zone_reclaim_is_on",
-    remedy="set vm.zone_reclaim_mode to 0: a full node then takes memory of another in place of dropping its cache",
+    remedy="set vm.zone_reclaim_mode to 0: a full node then uses another node's memory instead of dropping its cache",
     rank="costs",
     proof="counted",
 )
@@ -53,7 +53,7 @@ def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
         setting = Setting(path="/proc/sys/vm/zone_reclaim_mode", values=("0",))
         evidence = [
             Evidence(what="zone_reclaim_mode", value=mode),
-            count_evidence("reclaims of a node's own", attempts),
+            count_evidence("reclaims within a node", attempts),
         ]
         yield FindingText(f"full memory nodes reclaimed their own pages {attempts} times", evidence, settings=[setting])
 
@@ -65,7 +65,7 @@ def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
     proof="read",
 )
 def events_are_traced(results: Results) -> Iterator[FindingText]:
-    """The kernel traces functions or events, which lengthens what is measured.
+    """The kernel traces functions or events, which lengthens the measured operations.
 
     The source is tracefs, which only root may read."""
     facts = results.index.machine.facts
@@ -80,12 +80,12 @@ def events_are_traced(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.entry_is_slow",
-    remedy="compare what is set now with what was then: filters and tracers of the process, audit (`auditctl -s`), "
-    "tracefs, and the mitigations in /sys/devices/system/cpu/vulnerabilities",
+    remedy="compare the present settings with those of that run: filters and tracers of the process, audit "
+    "(`auditctl -s`), tracefs, and the mitigations in /sys/devices/system/cpu/vulnerabilities",
     rank="costs",
 )
 def entry_is_slow(results: Results) -> Iterator[FindingText]:
-    """A system call takes more core cycles than it once took on this kind of CPU.
+    """A system call takes more core cycles than in an earlier run on this kind of CPU.
 
     The lower end of its interval is a quarter above the best of the earlier runs on this machine, in the same state of
     the core."""

@@ -37,7 +37,7 @@ was eight."""
 
 @rule(
     "memory.huge_pages_are_unused",
-    remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
+    remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and request them where much memory is accessed",
     rank="costs",
 )
 def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
@@ -53,9 +53,9 @@ def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
         cost = float(missed[-1].value or 0)
         pages = float(inferences(results, "translations", pages="small")[-1].value or 0)
         yield FindingText(
-            f"huge pages are switched off, and beyond {pages:.0f} pages a load pays {cost:.1f} ns for translation",
+            f"huge pages are switched off, and beyond {pages:.0f} pages translation adds {cost:.1f} ns to a load",
             [
-                Evidence(what="cost of a translation that no buffer holds", value=cost, unit="ns"),
+                Evidence(what="cost of a translation that misses all TLBs", value=cost, unit="ns"),
                 Evidence(what="transparent huge pages", value=setting),
             ],
             settings=[MADVISE],
@@ -112,7 +112,7 @@ def _is_load_beside(row: Row, gain: Row, results: Results) -> bool:
 @rule(
     "memory.latency_rises_under_load",
     "note",
-    "keep traffic under the knee where latency matters: fewer writers, non-temporal stores, limits",
+    "keep traffic below the rate from which latency rises: fewer writers, non-temporal stores, limits",
 )
 def latency_rises_under_load(results: Results) -> Iterator[FindingText]:
     """Memory latency at least doubles under the traffic of this machine's own CPUs.
@@ -133,8 +133,8 @@ def latency_rises_under_load(results: Results) -> Iterator[FindingText]:
     ]
     words = f"a load takes {rise.value:.1f} times as long beside {traffic / 1e9:.1f} GB/s"
     if knee is not None:
-        evidence.append(Evidence(what="traffic at the knee", value=knee, unit="B/s"))
-        words += f", with the knee at {knee / 1e9:.1f} GB/s"
+        evidence.append(Evidence(what="traffic from which latency rises", value=knee, unit="B/s"))
+        words += f", and latency rises from {knee / 1e9:.1f} GB/s"
     yield FindingText(words, evidence)
 
 
@@ -172,13 +172,13 @@ def scaling_is_poor(results: Results) -> Iterator[FindingText]:
         reach = f"reach {in_percent(float(share.value or 0))} of {_instances(share)} times the rate of one CPU"
         yield FindingText(
             f"{_instances(share)} CPUs, each in its own cache, {reach}", [_efficiency(share)],
-            "they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
+            "the CPUs are threads of one core, or limited in clock or time: count cores (lscpu -e), check quotas",
         )  # fmt: skip
     for share in sorted(shared, key=lambda share: float(share.value or 0) * _instances(share))[:1]:
         get = f"together reach {in_percent(float(share.value or 0) * _instances(share))} of the rate of one CPU"
         yield FindingText(
             f"{_instances(share)} CPUs with {_size(share) >> 10} KiB each {get}", [_efficiency(share)],
-            "run fewer at once, or look for what they take from each other: cache, memory channels, quota",
+            "run fewer at once, or find the resource they contend for: cache, memory channels, quota",
             name="memory.more_cpus_get_less",
         )  # fmt: skip
 
@@ -224,7 +224,7 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
 
 @rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one", rank="costs")
 def access_is_slow(results: Results) -> Iterator[FindingText]:
-    """A load or store off its alignment, inside one line, is much slower than an aligned one.
+    """A misaligned load or store inside one line is much slower than an aligned one.
 
     It takes at least twice as long; scalar and vector registers are judged separately. If it takes longer than a system
     call of the same run, it traps and is emulated."""
@@ -247,10 +247,10 @@ def access_is_slow(results: Results) -> Iterator[FindingText]:
 @rule(
     "memory.cores_share_no_cache",
     "note",
-    "ask the host for the topology that it runs the machine on; place threads by measured distances",
+    "ask the host's operator for the real topology; place threads by measured distances",
 )
 def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
-    """Two CPUs that the system puts behind one last-level cache exchange lines as if they were not.
+    """Two CPUs exchange lines as if they shared no last-level cache, although the system says that they do.
 
     By the fastest method, one way of a line takes more than four times a load from that cache, in three quarters of the
     samples or in one of two modes. A hypervisor moved one of the CPUs to another chiplet or package, or its topology is
@@ -271,7 +271,7 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
         cost = modes[0].median if often else row.median or 0.0
         yield FindingText(
             f"two CPUs of one last-level cache exchange a line in {cost:.0f} ns{often}, and a load from that cache "
-            f"takes {levels[-2].latency_ns:.0f} ns: the pair is not what the topology says",
+            f"takes {levels[-2].latency_ns:.0f} ns: the pair does not share that cache, contrary to the topology",
             [
                 row_evidence(row),
                 Evidence(what=f"latency of {levels[-2].level}", value=levels[-2].latency_ns, unit="ns"),

@@ -26,7 +26,7 @@ Pair = tuple[Inference, Inference]
     "keep these calls off the common path (reuse memory and descriptors), or divide the work among processes",
 )
 def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
-    """Threads of one process do less together than as many processes, at operations on what threads share."""
+    """Threads of one process together do less than as many processes, in operations on resources that threads share."""
     by_workers: dict[int, list[Pair]] = {}
     for threads, processes in _pairs(results):
         if (threads.high or 0.0) < CLEAR_SHARE * (processes.low or 0.0):

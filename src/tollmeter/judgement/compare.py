@@ -58,7 +58,7 @@ DISTURBED = ("busy", "held back")
 """Verdicts of runs that other workloads disturbed: only their rows on an uncontended core are comparable."""
 UNDISTURBED = ("uncontended", "first", "second")
 
-SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
+SAME_INSTRUCTIONS = "equally many instructions for one operation: the machine changed and not the code"
 """Reason that `toll compare`, `history` and `gate` print for a change of a row that executes as many instructions in
 both runs."""
 

@@ -110,7 +110,7 @@ def unanswered(
     certain = sum(claim.low != claim.high for claim in figures)
     is_shown = not figures and 2 * shown[0] > shown[1]
     if run.verdict == "too short" and certain <= len(figures) * MOSTLY and not counted and not is_shown:
-        return f"most numbers rest on fewer than {LEAST_VISITS} visits"
+        return f"most numbers have fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
     if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * MOSTLY:
@@ -124,7 +124,7 @@ def _without_ratio(run: RunInfo, compared: int) -> str:
     lacking, pairs = len(run.uncompared), compared + len(run.uncompared)
     reason = run.uncompared[0].reason
     why = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio; reason of the first: {reason}"
-    return f"{why}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else why
+    return f"{why}; --budget {budget_text(int(run.enough_s))} would suffice" if run.enough_s else why
 
 
 def has_interval(row: Row) -> bool:

@@ -31,7 +31,7 @@ MEANINGS = {
     "busy": "other programs ran on this machine while it was measured, and are in its numbers",
     "unknown": "this system gives no evidence of other programs that ran meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
-    "too short": "most numbers rest on fewer than three visits, and have no interval",
+    "too short": "most numbers have fewer than three visits and no interval",
     "interrupted": "the run was stopped before its end",
 }
 

@@ -323,11 +323,11 @@ def _parts(
     elif one.faults == other.faults:
         faults = AttributedPart(name="faults", ns=0.0)
     elif prices.fault_ns is None:
-        faults = AttributedPart(name="faults", ns=None, reason="this run measured no price of a fault")
+        faults = AttributedPart(name="faults", ns=None, reason="this run did not measure the cost of a page fault")
     else:
         faults = AttributedPart(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
     if one.time_ns is None or other.time_ns is None:
-        rest = AttributedPart(name="unexplained", ns=None, reason="no clock of its own timed the second")
+        rest = AttributedPart(name="unexplained", ns=None, reason="the second ABI was not timed by a hardware clock")
     else:
         explained_ns = sum(part.ns for part in (instructions, caches, faults) if part.ns is not None)
         rest = AttributedPart(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns)

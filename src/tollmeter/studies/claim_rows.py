@@ -32,7 +32,7 @@ from tollmeter.studies.matching_rows import (
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """Unit of a time in turns of the control loop of the same machine and build, which can be compared between machines."""
 
-NO_TURNS = "The control loop was not timed where this was."
+NO_TURNS = "The control loop was not timed on the target of this row."
 
 
 class Measured(NamedTuple):

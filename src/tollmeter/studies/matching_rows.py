@@ -79,8 +79,8 @@ def own_reason(results: Results, wanted: RowOf) -> str:
     counted = next((row for row in same if row.clock == COUNTED), None)
     if counted is not None:
         return (
-            f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is "
-            "not among them. A guest (--target guest) or a board times it."
+            f"{counted.target} counts the program's own instructions, without its kernel's work and memory costs. "
+            "A guest (--target guest) or a board times it."
         )
     virtual = next((row for row in same if row.clock == VIRTUAL), None)
     reason = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
@@ -93,7 +93,7 @@ def with_mend(reason: str, results: Results) -> str:
 
 # ---- guest exits ----------------------------------------------------------------------------------------------------
 
-HOSTED = "A hypervisor in software stood in between each time: its price, and not the hardware's."
+HOSTED = "A software hypervisor took part in each operation: the cost is not the hardware's."
 
 
 def exits_of(results: Results, row: Row) -> float | None:
@@ -157,7 +157,7 @@ def why_none(results: Results, figure: StudyFigure) -> str:
     """Returns why this run draws no line of a figure: the figure's own `missing`, else the reason of the first row that
     has one, else that there are too few numbers."""
     reasons = (own_reason(results, line.row) for line in figure.line)
-    return figure.missing or next(filter(None, reasons), "This run has too few numbers for it.")
+    return figure.missing or next(filter(None, reasons), "This run has too few numbers for this figure.")
 
 
 def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row | None]]:

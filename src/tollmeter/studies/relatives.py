@@ -38,7 +38,7 @@ _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 MULTIPLE = 5
 """Ratio from which a change is printed as a multiple: +30066 % is unreadable."""
 EMULATED = "It ran under an emulator, whose time is not the target's."
-THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget decides."
+THIN = f"Its numbers have fewer than {LEAST_VISITS} visits each: a longer --budget decides."
 
 
 def relatives(results: Results) -> tuple[Relative, ...]:
@@ -119,7 +119,7 @@ def _rows(results: Results, program: Program, measure: Measure, abi: str) -> lis
 
 def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
     if measure == "asked" and _rows(results, program, "counted", abis[0]):
-        return f"{program.probe} does not count what it asks of malloc."
+        return f"{program.probe} does not count the bytes that it requests of malloc."
     for abi in abis:
         if _rows(results, program, measure, abi):
             continue

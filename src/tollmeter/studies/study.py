@@ -143,14 +143,14 @@ def _has_verdict(claim: Published, ratios: Sequence[Opposed]) -> bool:
 # ---- study ----------------------------------------------------------------------------------------------------------
 
 WIDE = "The interval,"
-INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
+INSTRUCTIONS = "Virtual time counts instructions, which cannot be compared with a time of another machine."
 NO_NUMBER = "The study prints neither a number nor a relation that could be judged."
-SHOWN = "What was published is of another machine or another quantity: it is shown, and not judged."
-THIN = "It rests on fewer than {} visits, and has no interval to judge by."
+SHOWN = "The published value is of another machine or another quantity: it is shown, and not judged."
+THIN = "The number has fewer than {} visits, and no interval to judge by."
 MIXED = "The two rows are of different states of the core: uncontended, contended or unknown."
 STRICT = "This CPU does not trap on a misaligned access, and the study's does."
 PREFETCH = "The study switched prefetching off, and this CPU prefetches."
-FREE = "There an exception itself is free: only the instructions of its handler's path count."
+FREE = "On this target an exception itself is free: only the instructions of its handler count."
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 _STRICT_ABIS = ("mips", "sparc")
 _UNTIMED = (*KERNEL_COUNTS, "count")
@@ -255,7 +255,7 @@ def _why_not(claim: Published, number: Measured) -> str:
     if not is_judged(claim):
         return SHOWN if claim.relation == "shown" else NO_NUMBER
     if claim.unit and claim.unit != number.unit:
-        return f"What was published is in {claim.unit}, and this is in {number.unit}."
+        return f"The published value is in {claim.unit}, the measured value in {number.unit}."
     blocked = [_blocks(condition, claim, number) for condition in ("own clock", *claim.requires)]
     return next(filter(None, blocked), MIXED if number.mixed else "")
 
