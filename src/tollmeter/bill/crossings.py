@@ -96,7 +96,7 @@ LOADED = (
     "our loader serves the calls of x32, which this kernel does not know. A kernel that does is entered by the same "
     "instruction as from x86-64"
 )
-EMULATED = "the guest's clock is the emulator's"
+_EMULATED = "the guest's clock is the emulator's"
 
 
 class Runner:
@@ -180,7 +180,7 @@ class GuestRunner(Runner):
         return self.guest.place_of(f"{program}")
 
     def untimed(self, _: Words, /) -> str:
-        return EMULATED
+        return _EMULATED
 
 
 _A_DAY_S = 86_400.0

@@ -27,9 +27,9 @@ from tollmeter.store.request import Request
 from tollmeter.targets.ways import LOCAL
 from tollmeter.version import VERSION
 
-PROBE = "command.bill"
+_PROBE = "command.bill"
 _QUESTION = "What does a command pay for crossing boundaries?"
-METRICS = (
+_METRICS = (
     Metric(name="cpu", unit="ns", better="less", summary="CPU time in one run", source="gauge", means=BILLED),
     Metric(name="crossings", unit="count", better="less", summary="crossings in one run", source="gauge"),
 )
@@ -48,14 +48,14 @@ def save_bills(
     is_timed = any(isinstance(billed.bill, Bill) for billed in several)
     values = [visited for billed in several for visited in _values(billed)]
     probe = Probe(
-        probe=PROBE, question=_QUESTION, revision=1, metrics=METRICS if is_timed else METRICS[1:],
+        probe=_PROBE, question=_QUESTION, revision=1, metrics=_METRICS if is_timed else _METRICS[1:],
         parameters=(
             Parameter(name=COMMAND, kind="choice", summary="what is run", choices=_names(values, 0)),
             Parameter(name=ITEM, kind="choice", summary="kind of crossing", choices=_names(values, 1)),
         ),
         switches=True, faults=True,
     )  # fmt: skip
-    build = msgspec.structs.replace(base.build, probe=PROBE)
+    build = msgspec.structs.replace(base.build, probe=_PROBE)
     request = Request(
         id=folder.resolve().name, suite=Suite(name="bill", question=_QUESTION), seed=1, budget_seconds=session.seconds,
         started=datetime.now(UTC).isoformat(timespec="seconds"), tollmeter=VERSION, words=tuple(words),
@@ -63,7 +63,7 @@ def save_bills(
     clock = {"k": "clock", **msgspec.to_builtins(base.clock)}
     with Journal.create(folder, request, sealed_head(base.machine, base.clock, [probe], [build])) as journal:
         for place, (command, item, number, gauges) in enumerate(values):
-            point = Point(probe=PROBE, abi=base.abi, target=target, parameters=((COMMAND, command), (ITEM, item)))
+            point = Point(probe=_PROBE, abi=base.abi, target=target, parameters=((COMMAND, command), (ITEM, item)))
             visit = Visit(
                 id=place, point=point, round=number, cpus=(), samples=1, sample_ns=0, seed=place + 1, deadline_ms=0
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tollmeter.report.compared_rows import Compared
     from tollmeter.report.gated import Gated
 
-FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
+_FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
 
 def compare(
@@ -42,10 +42,10 @@ def compare(
     every: Annotated[bool, shared.every("every row, and why it was judged changed or not")] = False,
     machines: Annotated[bool, typer.Option(help="compare machines by times, memory and tolls, without causes")] = False,
     least: Annotated[str, typer.Option(help="the smallest change to report")] = f"{100 * LEAST_CHANGE:g}%",
-    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    form: Annotated[str, shared.formats(_FORMATS)] = "table",
     out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
-    check_known("format", form, FORMATS)
+    check_known("format", form, _FORMATS)
     if form == "benchfmt" and by:
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
     if machines and by:

@@ -200,14 +200,14 @@ def _what_breaks(facts: tuple[Fact, ...], names: tuple[str, ...], alike: Mapping
 
 # ---- casts ----------------------------------------------------------------------------------------------------------
 
-STRICT = ("sparc64", "mipsel", "arm-soft")
+_STRICT = ("sparc64", "mipsel", "arm-soft")
 """ABIs whose CPUs trap on a misaligned access, or load other bytes; the first one that can be compiled here is used."""
 
 
 def casts(
     folder: Annotated[Path, typer.Argument(help="a tree with its compile_commands.json, or that file")],
     *,
-    abi: Annotated[str | None, shared.abi(f"the first here of {', '.join(STRICT)}")] = None,
+    abi: Annotated[str | None, shared.abi(f"the first here of {', '.join(_STRICT)}")] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", help="list what is right on this ABI and wrong on that of --abi, as x86_64 and x32"),
@@ -274,7 +274,7 @@ def _casts_cells(cast: Cast, hidden: str) -> tuple[str, ...]:
 def _compiler(name: str | None) -> tuple[Abi, str]:
     """Returns the ABI of this name and its compiler. Raises Failure: 2 if no file has the name, 5 if it cannot be
     compiled here."""
-    candidates = [_known(name)] if name is not None else [*map(_known, STRICT)]
+    candidates = [_known(name)] if name is not None else [*map(_known, _STRICT)]
     for candidate in candidates:
         compiler = find_compiler(candidate)
         if isinstance(compiler, str):
@@ -285,7 +285,7 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
 
 # ---- profile --------------------------------------------------------------------------------------------------------
 
-WAYS = ("perf", "signal")
+_WAYS = ("perf", "signal")
 LEAST_S, MOST_S, LASTING = 0.1, 60.0, "2s"
 
 
@@ -302,7 +302,7 @@ def profile(
     from tollmeter.targets.profiling_visit import ProfileRequest
 
     check_known("format", form, shared.TABLE_OR_JSON)
-    check_known("way", way, WAYS)
+    check_known("way", way, _WAYS)
     took = seconds(lasting or LASTING)
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")

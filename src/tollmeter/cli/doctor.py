@@ -16,7 +16,7 @@ from tollmeter.cli.printing import terminal, write
 from tollmeter.exit_codes import FAILED, TRIPPED
 from tollmeter.model import DISTORTING, Failure, Finding, Results, first_few
 
-FORMATS = ("table", "json", "prometheus")
+_FORMATS = ("table", "json", "prometheus")
 
 
 def doctor(
@@ -25,13 +25,13 @@ def doctor(
     cpus: shared.Cpus = None,
     run: shared.Judged = None,
     script: Annotated[bool, typer.Option("--script", help="print a shell script that makes the changes")] = False,
-    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    form: Annotated[str, shared.formats(_FORMATS)] = "table",
     out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Measure in 20 s whether this machine is fit to be measured and set up right. Nothing is changed.
 
     Exit code: 0 fit; 3 a condition prevents or distorts measuring; 1 not judged."""
-    check_known("format", form, FORMATS)
+    check_known("format", form, _FORMATS)
     if script and form != "table":
         raise Failure("--script and --format exclude each other")
     from tollmeter.library import places

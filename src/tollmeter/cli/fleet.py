@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tollmeter.fleet.collecting import NodeState
     from tollmeter.fleet.judged import JudgedModel
 
-FORMATS = ("table", "json", "html", "drain")
+_FORMATS = ("table", "json", "html", "drain")
 
 
 def report(
@@ -31,13 +31,13 @@ def report(
     *,
     limits: shared.Limits = None,
     every: Annotated[bool, shared.every("the distribution of every row")] = False,
-    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    form: Annotated[str, shared.formats(_FORMATS)] = "table",
     out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Name the machines that differ from their peers, and how rows are distributed over machines.
 
     drain: a line for each of these machines, its host name and a reason. The exit code is 3 if there are any."""
-    check_known("format", form, FORMATS)
+    check_known("format", form, _FORMATS)
     from tollmeter.fleet.collecting import judged_machines
     from tollmeter.library.limits import read_limits
 
@@ -45,7 +45,7 @@ def report(
     if form == "table" and out is None:
         _print(models, whole=every)
     elif form == "table":
-        raise unknown("file format", form, FORMATS[1:])
+        raise unknown("file format", form, _FORMATS[1:])
     else:
         from tollmeter.fleet import report
 

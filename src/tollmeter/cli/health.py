@@ -16,7 +16,7 @@ from tollmeter.cli.printing import print_view, write
 from tollmeter.exit_codes import FAILED, TRIPPED
 from tollmeter.model import Failure, Results, first_few
 
-FORMATS = ("table", "json", "prometheus", "drain")
+_FORMATS = ("table", "json", "prometheus", "drain")
 
 
 def health(
@@ -30,14 +30,14 @@ def health(
     budget: Annotated[str | None, shared.budget("60s")] = None,
     run: shared.Judged = None,
     folder: shared.ScratchFolder = None,
-    form: Annotated[str, shared.formats(FORMATS)] = "table",
+    form: Annotated[str, shared.formats(_FORMATS)] = "table",
     out: Annotated[Path | None, shared.out()] = None,
 ) -> None:
     """Measure ten rows that matter, and say whether this machine is as fast as it should be.
 
     Exit code: 0 healthy; 3 slower than its reference or a limit, or a CPU or memory node slower than the others; 1 if
     it could not be measured. drain: one line, the reason."""
-    check_known("format", form, FORMATS)
+    check_known("format", form, _FORMATS)
     from tollmeter.fleet.health import PRECISION, SUITE, check_reference
     from tollmeter.fleet.health import health as health_of
     from tollmeter.library import places

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tollmeter.library.measure import MeasuredRun
     from tollmeter.plan import Plan
 
-GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, TRIPPED, FAILED, NOTHING_RAN, INCOMPLETE, DONE)
+_GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, TRIPPED, FAILED, NOTHING_RAN, INCOMPLETE, DONE)
 _MOST_CPUS = 8
 """Highest number of CPUs of one point in the list of `--dry-run`."""
 
@@ -270,4 +270,4 @@ def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session
 
 
 def gravest(*codes: int) -> int:
-    return min(codes, key=GRAVEST_FIRST.index)
+    return min(codes, key=_GRAVEST_FIRST.index)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tollmeter.report.swept import SweptValues
     from tollmeter.store.sweeps import SweepState
 
-PAGE = "sweep.html"
+_PAGE = "sweep.html"
 
 
 def sweep(
@@ -198,7 +198,7 @@ def _answered(sweep: SweepState, form: str) -> int:
         write(report.as_json(found))
     else:
         print_view(report.blocks(found))
-    page = Path(sweep.folder) / PAGE
+    page = Path(sweep.folder) / _PAGE
     try:
         with doing("writing the page"):
             put(swept_page.render(found), page)

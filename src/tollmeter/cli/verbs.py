@@ -19,7 +19,7 @@ class Verb(NamedTuple):
     summary: str
 
 
-SECTIONS: dict[str, dict[str, Verb]] = {
+_SECTIONS: dict[str, dict[str, Verb]] = {
     "Measure": {
         "doctor": Verb("doctor:doctor", "Say in 20 s whether this machine is fit to be measured, and set up right."),
         "run": Verb("run:run", "Measure this machine, print a summary and write the report."),
@@ -61,7 +61,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         ),
     },
 }
-VERBS: dict[str, Verb] = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
+VERBS: dict[str, Verb] = {name: verb for section in _SECTIONS.values() for name, verb in section.items()}
 EXAMPLES = (
     ("run", "measure this machine in two minutes; start with this"),
     ("run 'memory.*' --budget 30s", "one family of probes"),
@@ -76,7 +76,7 @@ def help_text() -> str:
     width = min(100, shutil.get_terminal_size((100, 24)).columns)
     lines = [f"Usage: {COMMAND} VERB [WORDS] [OPTIONS]", "", *textwrap.wrap(ABOUT, width), ""]
     lines += _table([(f"{COMMAND} {words}", about) for words, about in EXAMPLES], width)
-    for section, verbs in SECTIONS.items():
+    for section, verbs in _SECTIONS.items():
         lines += ["", f"{section}:", *_table([(name, verb.summary) for name, verb in verbs.items()], width)]
     more = (
         f"`{COMMAND} help VERB` lists the options of a verb.",

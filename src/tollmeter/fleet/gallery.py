@@ -19,7 +19,7 @@ from tollmeter.report.numbers import numbers_of, of_level, of_toll, reading_of_l
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
 
-FOLDER = "machines"
+_FOLDER = "machines"
 _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
@@ -28,7 +28,7 @@ def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
     cannot be written."""
     listed: dict[str, dict[str, Any]] = {}
     try:
-        inner = own_folder(folder, FOLDER)
+        inner = own_folder(folder, _FOLDER)
         for machine in machines:
             listed[f"{machine.id}.js"] = _summary(machine)
             write_whole(inner / f"{machine.id}.js", f"show({island(_whole(machine))});\n".encode())

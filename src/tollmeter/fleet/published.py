@@ -23,9 +23,9 @@ from tollmeter.model.topology import KIND
 from tollmeter.store.document import complaints
 
 Scrub = Callable[[str], str]
-FORMAT = 2
+_FORMAT = 2
 REMOVED = "(removed)"
-MOST_BYTES = 32 << 20
+_MOST_BYTES = 32 << 20
 REMOVED_PARTS = (
     "the host's name, users' names and home folders, wherever a text has them",
     "paths, IP and MAC addresses, e-mail addresses, UUIDs and serial numbers, wherever a text has them",
@@ -125,7 +125,7 @@ def redacted(
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
     load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
     made_of = (clean, pairs, load, latency)
-    return PublishedRun(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
+    return PublishedRun(_FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
 
 
 def _identity(index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
@@ -145,13 +145,13 @@ def write_published(published: PublishedRun, path: Path) -> None:
 def read_published(path: Path) -> PublishedRun:
     """Returns the run in a file. Raises Failure (5) if `toll publish` did not write it, or if it contradicts itself."""
     try:
-        published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=PublishedRun)
+        published_run = msgspec.json.decode(read_regular(path, _MOST_BYTES), type=PublishedRun)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Failure(f"{path} is not a file of `toll publish`: {error}", 5) from None
-    if published_run.format != FORMAT:
-        other = f"{path} has format {published_run.format} of `toll publish`, and this version reads {FORMAT}"
+    if published_run.format != _FORMAT:
+        other = f"{path} has format {published_run.format} of `toll publish`, and this version reads {_FORMAT}"
         raise Failure(f"{other}: publish the run again", 5)
     wrong = next(complaints(published_run.index), "")
     made_of = (published_run.index, published_run.pairs, published_run.load, published_run.latency)

@@ -27,13 +27,13 @@ from tollmeter.report.blocks import Block, Column, Figure, Line, Table
 from tollmeter.report.numbers import count, percent, quantity
 from tollmeter.report.page import rendered
 
-MOST_ROWS = 12
+_MOST_ROWS = 12
 MOST_EFFECTS = 4
 MOST_NAMES = 3
 MOST_VALUES = 3
 MOST_CELLS = 8_000_000
 """Highest number of cells of the map; a larger map has one line for each probe."""
-SCALE = 400
+_SCALE = 400
 """Steps of a natural logarithm of 1 in a cell of the map, which is one byte."""
 
 
@@ -45,7 +45,7 @@ def blocks(models: Sequence[JudgedModel], *, whole: bool) -> Iterator[Block]:
         yield from (sentence(judged, named) for named in judged.named)
         yield from (printable(f"{node}: {row}.") for node, row in judged.broken)
         yield _tally(judged)
-        table = distribution_table(judged, None if whole else MOST_ROWS)
+        table = distribution_table(judged, None if whole else _MOST_ROWS)
         if table:
             yield table
 
@@ -234,7 +234,7 @@ def page(models: Sequence[JudgedModel]) -> bytes:
     """Returns one page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
-        "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution_table(judged, MOST_ROWS),
+        "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution_table(judged, _MOST_ROWS),
                     "named": [*(sentence(judged, each) for each in judged.named),
                               *(printable(f"{node}: {row}.") for node, row in judged.broken)]} for judged in models],
     }  # fmt: skip
@@ -250,10 +250,10 @@ def heat_map(judged: JudgedModel) -> dict[str, Any]:
     order = sorted(range(len(judged.model.nodes)), key=lambda node: rank.get(judged.model.nodes[node], len(rank)))
     names, costs = _lines(judged)
     with np.errstate(invalid="ignore"):
-        steps = np.nan_to_num(np.clip(np.rint(costs[:, order] * SCALE), -127, 127), nan=-128).astype(np.int8)
+        steps = np.nan_to_num(np.clip(np.rint(costs[:, order] * _SCALE), -127, 127), nan=-128).astype(np.int8)
     return {
         "model": judged.model.name, "nodes": [judged.model.nodes[node] for node in order], "ill": len(ill),
-        "rows": names, "scale": SCALE, "cells": base64.b64encode(steps.tobytes()).decode(),
+        "rows": names, "scale": _SCALE, "cells": base64.b64encode(steps.tobytes()).decode(),
     }  # fmt: skip
 
 

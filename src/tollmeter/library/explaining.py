@@ -52,7 +52,7 @@ _ROLES = {
     "control": "What is timed beside it, without the boundary",
     "check": "What proves the work, before the first sample and after the last",
 }
-MOST_INSTRUCTIONS, MOST_LINES = 40, 60
+MOST_INSTRUCTIONS, _MOST_LINES = 40, 60
 """Instructions and lines of one function: the loop of most bodies is shorter, and objdump shows longer ones."""
 
 
@@ -84,7 +84,7 @@ def _method(source: ProbeSource) -> Iterator[Block]:
     for function in source.functions:
         if function.text:
             yield heading(f"{_ROLES[function.role]}: {function.name}() of {path}")
-            yield Listing(_cut(function.text.splitlines(), MOST_LINES, f"the rest is in {path}"), indent=2)
+            yield Listing(_cut(function.text.splitlines(), _MOST_LINES, f"the rest is in {path}"), indent=2)
 
 
 def _refusals(source: ProbeSource) -> Iterator[Block]:

@@ -8,7 +8,7 @@ import contextlib
 from pathlib import Path
 from typing import NamedTuple
 
-PROC = Path("/proc")
+_PROC = Path("/proc")
 _MOST_SHARE, _MOST_S = 0.1, 0.5
 """Highest time beyond a budget, as a share and in seconds, whichever is more: the last visit may take this long."""
 
@@ -28,7 +28,7 @@ class CpuTime(NamedTuple):
         return 1 + self.waited_s / self.had_s if self.had_s > 0 and self.waited_s > 0 else 1.0
 
 
-def cpu_time(proc: Path = PROC) -> CpuTime:
+def cpu_time(proc: Path = _PROC) -> CpuTime:
     """Returns the CPU time until now (Documentation/scheduler/sched-stats.rst); zeros if the system does not
     report it."""
     with contextlib.suppress(OSError, ValueError):

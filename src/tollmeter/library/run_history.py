@@ -27,7 +27,7 @@ from tollmeter.root import typed
 from tollmeter.store.index import load_excerpt
 from tollmeter.store.journal import opening
 
-LEVEL = "memory.level"
+_LEVEL = "memory.level"
 """Name of rows that are memory levels, in place of a probe's name."""
 
 
@@ -74,10 +74,10 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
         every = [row for _, excerpt in _excerpts(folders, EVERY) for row in excerpt.rows]
         raise no_row(lacking[0], every, "in these runs")
     labels = {_toll_key(toll): toll.toll for _, excerpt in excerpts for toll in excerpt.tolls}
-    levels = (reading.row for reading in readings if reading.row.probe == LEVEL)
+    levels = (reading.row for reading in readings if reading.row.probe == _LEVEL)
     labels |= {row_key(row): f"{row.parameters['level']} {row.metric}" for row in levels}
     keys = dict.fromkeys(row_key(reading.row) for reading in readings)
-    usual = () if selected else (*(key for key in keys if key[0] == LEVEL), *_first_screen(folders))
+    usual = () if selected else (*(key for key in keys if key[0] == _LEVEL), *_first_screen(folders))
     return History(len(excerpts), readings, labels, usual)
 
 
@@ -155,7 +155,7 @@ def _level_rows(levels: Sequence[Level]) -> Iterator[Row]:
 def _level_row(level: Level, metric: str, unit: str, numbers: tuple[float | None, float | None, float | None]) -> Row:
     median, low, high = numbers
     return Row(
-        probe=LEVEL, revision=1, abi="", target="", clock="hardware", parameters={"level": level.level}, metric=metric,
+        probe=_LEVEL, revision=1, abi="", target="", clock="hardware", parameters={"level": level.level}, metric=metric,
         unit=unit, better="less" if unit == "ns" else "more", status="ok", median=median, low=low, high=high,
         visits=LEAST_VISITS, layouts=LEAST_LAYOUTS,
     )  # fmt: skip

@@ -28,10 +28,10 @@ TOKEN_BYTES = 16
 RENEW_S = 20
 """Interval between two versions of a page: making it takes one CPU for a second or two, which disturbs the
 measuring."""
-KIND = "text/html; charset=utf-8"
+_KIND = "text/html; charset=utf-8"
 LISTED = 100
 """Runs on one page of the list: 10,000 lines took 40 s to make."""
-COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
+_COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
 
 
 class Server(ThreadingHTTPServer):
@@ -101,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_own_host():
             self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
         elif self.path == "/favicon.ico":
-            self._answer(HTTPStatus.NO_CONTENT, b"", KIND)
+            self._answer(HTTPStatus.NO_CONTENT, b"", _KIND)
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
         elif ticked and not name:
@@ -119,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         first = int(begin) // LISTED * LISTED if begin.isascii() and begin.isdigit() and len(begin) < 9 else 0
         folders = [place / name for place, name in every[first : first + LISTED]]
         listed = self.server.listed(every, first if folders else 0)
-        self._answer(HTTPStatus.OK, listed, KIND, is_renewed=any(map(_is_measured, folders)))
+        self._answer(HTTPStatus.OK, listed, _KIND, is_renewed=any(map(_is_measured, folders)))
 
     def _is_own_host(self) -> bool:
         """Returns whether the request names this server's address. A page elsewhere could resolve its own name to this
@@ -142,7 +142,7 @@ class Handler(BaseHTTPRequestHandler):
             is_chosen = len(names) > 1 and isinstance(error, Failure) and error.exit_code in (2, 4)
             self._answer_with(HTTPStatus.BAD_REQUEST if is_chosen else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
             return
-        self._answer(HTTPStatus.OK, page, KIND, is_renewed=any(map(_is_measured, folders)))
+        self._answer(HTTPStatus.OK, page, _KIND, is_renewed=any(map(_is_measured, folders)))
 
     def _answer_with(self, status: HTTPStatus, sentence: str) -> None:
         self._answer(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
@@ -177,7 +177,7 @@ def _list_of_runs(every: Sequence[tuple[Path, str]], begin: int) -> str:
     return filled(
         "runs.html",
         style=styles(),
-        columns=COLUMNS.values(),
+        columns=_COLUMNS.values(),
         runs=[_listed_run(place / name) for place, name in every[begin : begin + LISTED]],
         links=[(name, first) for name, first in begins.items() if 0 <= first < len(every)],
     )
@@ -194,7 +194,7 @@ def _listed_run(folder: Path) -> dict[str, Any]:
     except Failure as failure:
         return {**listed, "opens": False, "cells": [failure.sentence]}
     numbers = numbers_of(index)
-    return {**listed, "cells": [cpu_of(index.machine), *(numbers[key] for key in COLUMNS), called(index.run)]}
+    return {**listed, "cells": [cpu_of(index.machine), *(numbers[key] for key in _COLUMNS), called(index.run)]}
 
 
 def serve(port: int, show_address: Callable[[str], None]) -> None:

@@ -95,7 +95,7 @@ _VALUES: tuple[tuple[str, Unit, str], ...] = (
 )
 _INSTRUCTIONS = ("instructions",)
 """Events that are counted in each command's first run, which is not timed, if no metrics are requested."""
-METRICS = (
+_METRICS = (
     Metric(name=TIME, unit="ns", better="less", summary="from its start to its end", source="gauge", means=PROGRAM),
     *(Metric(name=name, unit=unit, better="less", summary=text, source="gauge") for name, unit, text in _VALUES),
 )
@@ -212,7 +212,7 @@ class Base(NamedTuple):
         counted = (msgspec.structs.replace(command_metrics.COMMAND_METRICS[name], means=means) for name in self.counted)
         return Probe(
             probe=PROBE, question="How long does a command take?", revision=1,
-            metrics=(*METRICS, *counted),
+            metrics=(*_METRICS, *counted),
             parameters=(Parameter(name=COMMAND, kind="choice", summary="what is run", choices=names),),
             switches=True, faults=True,
         )  # fmt: skip

@@ -73,7 +73,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 # ---- compared formats -----------------------------------------------------------------------------------------------
 
-FORMAT = 2
+_FORMAT = 2
 Benchmark = tuple[str, str, Sequence[float]]
 """Name in Go's form without its prefix, unit, and a value for each visit."""
 _GO_UNITS = {"ns": "ns/op", "B": "B/op", "cycle": "cycles/op", "instruction": "instrs/op", "fault": "faults/op"}
@@ -83,7 +83,7 @@ def as_json(compared: Compared) -> bytes:
     """Returns the runs, the reference first, and the comparison of each other run with it. If the rows of one run are
     compared by a property, `by` is its name, and labels are its values."""
     answer = {
-        "format": FORMAT, "by": compared.by, "machines": compared.machines,
+        "format": _FORMAT, "by": compared.by, "machines": compared.machines,
         "runs": [{"label": label, "run": results.index.run, "machine": results.index.machine}
                  for label, results in zip(compared.labels, compared.runs, strict=True)],
         "comparisons": compared.comparisons,

@@ -142,7 +142,7 @@ def memory_of(runs: Sequence[Results], labels: Sequence[str]) -> Table | None:
     return Table(columns, [line for level in order for line in lines[level]]) if lines else None
 
 
-STATES = {
+_STATES = {
     "uncontended": "on an uncontended core", "all": "over all samples", "contended": "on a contended core",
     "unknown": "contention unknown",
 }  # fmt: skip
@@ -181,7 +181,7 @@ def _toll_ratio(
     states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
     if any(state in MODES for state in states):
         return DASH, "bimodal: one of two costs"
-    note = f"{labels[0]} {STATES[states[0]]}, {labels[1]} {STATES[states[1]]}" if states[0] != states[1] else ""
+    note = f"{labels[0]} {_STATES[states[0]]}, {labels[1]} {_STATES[states[1]]}" if states[0] != states[1] else ""
     ratio = ratio_of(_in_ns(runs[0], first), _in_ns(runs[1], second))
     if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(ratio.high):
         return guess(ratio.value, "ratio"), note

@@ -180,7 +180,7 @@ def _span(texts: Sequence[str]) -> str:
 
 # ---- differences ----------------------------------------------------------------------------------------------------
 
-MOST_NAMED = 6
+_MOST_NAMED = 6
 """Probes of a sentence that are named; the others are counted."""
 
 
@@ -255,12 +255,12 @@ def not_compared(runs: tuple[Results, Results]) -> list[str]:
     sentences = []
     moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(runs).items()]
     if moved:
-        probes = first_few(moved, MOST_NAMED)
+        probes = first_few(moved, _MOST_NAMED)
         sentences.append(f"Not compared, since a number of another revision means something else: {probes}.")
     first, second = ({(build.probe, build.abi): build.sha256 for build in results.builds} for results in runs)
     both = [key for key in first if key in second]
     other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
     if other:
         differ = f"{len(other)} of {len(both)} executables that both have are not the same"
-        sentences.append(f"{differ}: {first_few(other, MOST_NAMED)}.")
+        sentences.append(f"{differ}: {first_few(other, _MOST_NAMED)}.")
     return sentences

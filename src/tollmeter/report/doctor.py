@@ -27,7 +27,7 @@ HEADS: dict[Rank, str] = {
     "costs": "Costs performance",
     "information": "Information",
 }
-SHOWN = {
+_SHOWN = {
     "entry": "system call", "clock-read": "clock read", "wake-of-idle": "wake-up of an idle CPU",
     "wake-of-spinning": "wake-up of a spinning CPU", "timer-late": "timer late by",
     "gain-of-huge-pages": "huge pages save a load",
@@ -102,11 +102,11 @@ def _summary(results: Results) -> str:
     """Returns the measured values in one line: the wake-up time under its own name, and no profile. Empty if no row has
     a number."""
     own = [row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0]
-    rows = [with_meaning(own, results.probes, means)[:1] for means in SHOWN]
+    rows = [with_meaning(own, results.probes, means)[:1] for means in _SHOWN]
     clock_hz = results.index.machine.core_clock_hz
     parts = [f"core clock {clock_hz / 1e9:.2f} GHz"] if clock_hz else []
     parts += [
-        f"{words} {in_a_sentence(of_row(row[0]))}" for words, row in zip(SHOWN.values(), rows, strict=True) if row
+        f"{words} {in_a_sentence(of_row(row[0]))}" for words, row in zip(_SHOWN.values(), rows, strict=True) if row
     ]
     return f"Measured: {', '.join(parts)}." if parts else ""
 

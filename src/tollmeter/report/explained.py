@@ -19,7 +19,7 @@ MOST_VISITS = 24
 """Visits that fit on a screen."""
 MOST_ROWS = 4
 """Rows of one answer, each of which takes a screen."""
-LEVELS = SCALE * 2
+_LEVELS = SCALE * 2
 _STANDS_FOR = {
     "quantile": "the lower quartile of its batches", "median": "the median of its batches",
     "mean": "the mean of its batches, over time",
@@ -180,15 +180,15 @@ def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
         lines.append(f"{_drawn(discarded, ends)}  {count(len(discarded))} samples that are discarded")
     first, last = (str(quantity(end, unit)) for end in ends)
     yield heading("How often each value was taken")
-    yield Listing((*lines, f"{first}{last:>{max(0, LEVELS - len(first))}}"), indent=2)
+    yield Listing((*lines, f"{first}{last:>{max(0, _LEVELS - len(first))}}"), indent=2)
 
 
 def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
-    counts = Counter(position_on_scale(value, ends, LEVELS) for value in values)
+    counts = Counter(position_on_scale(value, ends, _LEVELS) for value in values)
     most = max(counts.values())
     return "".join(
         BLOCKS[min(len(BLOCKS) - 1, counts[place] * len(BLOCKS) // most)] if counts[place] else " "
-        for place in range(LEVELS)
+        for place in range(_LEVELS)
     )
 
 

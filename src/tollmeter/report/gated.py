@@ -18,8 +18,8 @@ from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.timed import TIME
 
-FORMAT = 1
-MOST_NAMED = 3
+_FORMAT = 1
+_MOST_NAMED = 3
 HOPELESS = 1.0
 """Smallest slowdown, as a share, that a row must be able to show: a row that shows only larger ones guards nothing."""
 
@@ -43,7 +43,7 @@ def sentences(gated: Gated) -> list[str]:
     decision, missing = gated.decision, gated.missing
     amiss = []
     if missing:
-        some = first_few(missing, MOST_NAMED, "; ")
+        some = first_few(missing, _MOST_NAMED, "; ")
         rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
         amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
     amiss += [f"No row with an interval matches {glob!r}, which the limits name." for glob in gated.unused]
@@ -134,7 +134,7 @@ def as_json(gated: Gated) -> bytes:
     limit even then."""
     passes = False if gated.broken else None if gated.unlike else gated.decision.passes
     answer = {
-        "format": FORMAT, "passes": passes, "unlike": gated.unlike, "unused": gated.unused, "missing": gated.missing,
+        "format": _FORMAT, "passes": passes, "unlike": gated.unlike, "unused": gated.unused, "missing": gated.missing,
         "decision": gated.decision, "broken": gated.broken,
     }  # fmt: skip
     return json_document(answer)

@@ -11,7 +11,7 @@ from tollmeter.report.blocks import Column, Line, Table
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.numbers import of_row
 
-MOST_NAMED = 3
+_MOST_NAMED = 3
 _OF_A_SECOND = 1e9
 
 
@@ -34,7 +34,7 @@ def table(rows: Sequence[Row]) -> Table:
 def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
     """Returns one line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
     some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
-    return f"toll: {kind}{printable(first_few(some, MOST_NAMED, '; '))}\n" if some else ""
+    return f"toll: {kind}{printable(first_few(some, _MOST_NAMED, '; '))}\n" if some else ""
 
 
 def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:

@@ -22,7 +22,7 @@ from tollmeter.report.text_layout import INDENT
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHANGE = "│"
-WIDEST, NARROW = 72, 24
+_WIDEST, _NARROW = 72, 24
 MOST_TABLES, MOST_USUAL = 6, 20
 STATES = {
     "uncontended": "uncontended core", "all": "over all samples", "contended": "contended core",
@@ -42,7 +42,7 @@ def blocks(
         yield heading(_machine_line(of_machine))
         if usual is None and len(of_machine) <= MOST_TABLES:
             for row_series in of_machine:
-                yield from _series(row_series, min(WIDEST, width))
+                yield from _series(row_series, min(_WIDEST, width))
             continue
         changed = [row_series for row_series in of_machine if row_series.steps]
         for part in (changed, _unchanged(of_machine, usual)) if usual is not None else (of_machine,):
@@ -81,7 +81,7 @@ def _overview(series: Sequence[RowSeries], labels: Mapping[Key, str]) -> Iterato
     shared = _shared_differences(series)
     lines = []
     for each in series:
-        cells = (_series_name(each, labels), str(len(each.readings)), _drawn(each, NARROW), _figure(each.row))
+        cells = (_series_name(each, labels), str(len(each.readings)), _drawn(each, _NARROW), _figure(each.row))
         dated = ((_day(each, step), step) for step in each.steps)
         texts = (f"{day} {_change_text(each, step, shared.get(day, ()))}" for day, step in dated)
         lines.append(Line(cells, "; ".join(texts)))

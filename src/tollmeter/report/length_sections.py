@@ -19,7 +19,7 @@ from tollmeter.report.tables import CLOCKS
 
 MOST_LENGTHS = 5
 SAME = 0.03
-TRAPS = "trapped"
+_TRAPS = "trapped"
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _section(results: Results, key: tuple[str, str, str, Value], rows: Sequence[
     by_name: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
         way = str(row.parameters.get("way", ""))
-        if clock != "instructions" or way != TRAPS:
+        if clock != "instructions" or way != _TRAPS:
             by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
     ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
     series = tuple(LengthSeries(abi, way, by_name[abi, way]) for abi, way in ranked)
@@ -288,8 +288,8 @@ def _of_clock(section: Section) -> str:
         )
     if section.clock == "instructions":
         sentence = f"{section.target} counts the program's own instructions: no time, and no caches"
-        unseen = f"; what a kernel does for a trap is not among them, so the {TRAPS} way is left out"
-        return f"{sentence}{unseen if TRAPS in section.ways else ''}."
+        unseen = f"; what a kernel does for a trap is not among them, so the {_TRAPS} way is left out"
+        return f"{sentence}{unseen if _TRAPS in section.ways else ''}."
     return ""
 
 

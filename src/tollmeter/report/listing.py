@@ -21,7 +21,7 @@ from tollmeter.report.tables import gaps, upper
 from tollmeter.root import typed
 
 MOST_ROWS = 40
-LOCAL = "local"
+_LOCAL = "local"
 
 
 def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
@@ -34,7 +34,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     shown = rows if whole or len(rows) <= MOST_ROWS else typical[:MOST_ROWS]
     places = {_place(row) for row in shown}
     columns, lines = _one_probe(shown, results) if len({row.probe for row in shown}) == 1 else _several(shown, results)
-    if len(places) == 1 and places != {LOCAL}:
+    if len(places) == 1 and places != {_LOCAL}:
         columns[0] = Column(f"{columns[0].name} ({_place(shown[0])})")
     for name, values in (("ABI", [row.abi for row in shown]), ("where", [_place(row) for row in shown])):
         if len(set(values)) > 1:

@@ -297,7 +297,7 @@ def _cpus(answer: KindAnswer) -> str:
 
 # ---- clocks ---------------------------------------------------------------------------------------------------------
 
-RATES = ("B/s", "flop/s", "op/s")
+_RATES = ("B/s", "flop/s", "op/s")
 
 
 def clocks_table(results: Results) -> Table | None:
@@ -315,7 +315,7 @@ def clocks_table(results: Results) -> Table | None:
 def _clock_line(row: Row, seen: list[Marks]) -> Line:
     empty = [marks.empty_ns for marks in seen if marks.empty_ns is not None]
     ratio = row.own_ratio
-    own = row.median * (1 / ratio if row.unit in RATES else ratio) if ratio and row.median else None
+    own = row.median * (1 / ratio if row.unit in _RATES else ratio) if ratio and row.median else None
     name = " ".join([row.probe, *(str(value) for value in row.parameters.values())])
     came, lost, doubled, inserted = (
         count(sum(getattr(marks, what) for marks in seen)) for what in ("came", "lost", "doubled", "inserted")
@@ -334,7 +334,7 @@ def _clock_line(row: Row, seen: list[Marks]) -> Line:
 
 # ---- topology -------------------------------------------------------------------------------------------------------
 
-MOST_NAMED = 4
+_MOST_NAMED = 4
 """Highest number of parts of one shape whose CPUs are listed one part at a time."""
 
 
@@ -354,7 +354,7 @@ class TablePart:
     @property
     def named(self) -> str:
         """Returns the CPUs of each part, as many as fit."""
-        if len(self.cpus) <= MOST_NAMED:
+        if len(self.cpus) <= _MOST_NAMED:
             return "CPU " + " | ".join(self.cpus)
         return f"CPU {self.cpus[0]} | {self.cpus[1]} | … | {self.cpus[-1]}"
 

@@ -14,7 +14,7 @@ from tollmeter.model import Index, Row, cell_text, printable
 from tollmeter.report.compared_rows import change_verdict, ratio_figure
 from tollmeter.report.numbers import of_row
 
-MOST_BYTES, MOST_ROWS = 40_000, 100
+MOST_BYTES, _MOST_ROWS = 40_000, 100
 _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
 _ORDER: tuple[Verdict, ...] = ("slower", "faster", "differs", "cannot tell", "same")
 
@@ -40,9 +40,9 @@ def comparison_table(compared: Comparison) -> str:
     ordered = sorted(compared.changes, key=lambda change: _ORDER.index(change.verdict))
     lines = _within_bytes(
         _line("td", (*_cells(change.old), str(of_row(change.new)), str(ratio_figure(change)), change_verdict(change)))
-        for change in ordered[:MOST_ROWS]
+        for change in ordered[:_MOST_ROWS]
     )
-    differences = "".join(f"<li>{_cell(one)}</li>" for one in compared.differences[:MOST_ROWS])
+    differences = "".join(f"<li>{_cell(one)}</li>" for one in compared.differences[:_MOST_ROWS])
     return (
         f"<p>{_cell(counted or 'no row in both runs')}; {len(compared.refused)} rows not compared</p>"
         f"<ul>{differences}</ul><table>{_line('th', (*_NAMES[:-1], 'old', 'new', 'new/old', 'verdict'))}"
@@ -64,7 +64,7 @@ def _chosen(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         ranks.append(seen[row.probe])
         seen[row.probe] += 1
-    return [rows[place] for place in sorted(sorted(range(len(rows)), key=ranks.__getitem__)[:MOST_ROWS])]
+    return [rows[place] for place in sorted(sorted(range(len(rows)), key=ranks.__getitem__)[:_MOST_ROWS])]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

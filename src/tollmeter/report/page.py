@@ -47,7 +47,7 @@ from tollmeter.root import ROOT, typed
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY, BESIDE_SCALING = ("latency", "bandwidth"), ("scaling",)
-LADDER = "ladder"
+_LADDER = "ladder"
 """Name of the chart that the page draws itself, as its table of tolls."""
 
 FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
@@ -74,7 +74,7 @@ def put(text: str, path: Path) -> None:
 
 def render(results: Results, runs: str = "", peers: Sequence[Index] = ()) -> str:
     """Returns the page's text. runs: address of the list of runs, for a served page."""
-    drawn = [chart for chart in charts(results) if not chart.name.startswith(LADDER)]
+    drawn = [chart for chart in charts(results) if not chart.name.startswith(_LADDER)]
     return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs, "peers": peers_table(results, peers)})
 
 

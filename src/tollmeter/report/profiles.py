@@ -13,11 +13,11 @@ from tollmeter.report.blocks import Block, Column, Line, Table, heading
 from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.studies.choices import part_like
 
-MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
+_MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
-LEAST_POINTS = 3.0
+_LEAST_POINTS = 3.0
 """Change in percentage points from which a function is in the sentence."""
-COUNTED = "instructions"
+_COUNTED = "instructions"
 OF_STATE = {
     "uncontended": " on an uncontended core",
     "contended": " on a contended core",
@@ -57,7 +57,7 @@ def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
 def profile_table(profile: Profile) -> Table:
     """Returns the table of one profile; an inlined function is listed below its caller."""
     rows = []
-    for share in profile.shares[:MOST_FUNCTIONS]:
+    for share in profile.shares[:_MOST_FUNCTIONS]:
         if share.hits / profile.hits < LEAST_SHARE:
             break
         rows.append(Line((share.function, count(share.hits), _known(share.hits, share.within, profile))))
@@ -76,7 +76,7 @@ def _inside(share: Share, name: str) -> str:
 
 def source_of(profile: Profile) -> str:
     """Returns a sentence on a profile's method and certainty."""
-    if profile.source == COUNTED:
+    if profile.source == _COUNTED:
         return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""
     known = [share.within for share in profile.shares if share.within is not None]
@@ -91,7 +91,7 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
     """Returns two profiles by function, with the change of each function's share in percentage points."""
     names = sorted(_functions(left, right), key=lambda name: -max(left.part(name), right.part(name)))
     rows = []
-    for name in names[:MOST_FUNCTIONS]:
+    for name in names[:_MOST_FUNCTIONS]:
         if max(left.part(name), right.part(name)) >= LEAST_SHARE:
             decimals = 1 if _within(name, left, right) < 1 else 0
             change = f"{100 * (right.part(name) - left.part(name)):+.{decimals}f}".replace("-", MINUS)
@@ -110,7 +110,7 @@ def profile_verdict(left: Profile, right: Profile, gain: float | None = None) ->
     changes = [
         f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
         for name in names[:4]
-        if abs(right.part(name) - left.part(name)) * 100 >= max(LEAST_POINTS, _within(name, left, right))
+        if abs(right.part(name) - left.part(name)) * 100 >= max(_LEAST_POINTS, _within(name, left, right))
     ]
     return f"{', '.join(changes) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
 
@@ -125,10 +125,10 @@ def _speed(left: Profile, right: Profile, gain: float | None) -> str:
     if not gain and not (left.operation_ns and right.operation_ns):
         return "how fast either was is not known"
     times = gain or left.operation_ns / right.operation_ns
-    what = "instructions" if left.source == COUNTED else "time"
+    what = "instructions" if left.source == _COUNTED else "time"
     if abs(times - 1) < 0.01:
         return f"as much {what} as before"
-    rate = "" if left.source == COUNTED else f", {plain(times)} × the throughput"
+    rate = "" if left.source == _COUNTED else f", {plain(times)} × the throughput"
     return f"{plain(1 / times)} × the {what}{rate}"
 
 
@@ -163,4 +163,4 @@ def _within(name: str, left: Profile, right: Profile) -> float:
 
 
 def _unit(profile: Profile) -> str:
-    return "instructions" if profile.source == COUNTED else "samples"
+    return "instructions" if profile.source == _COUNTED else "samples"

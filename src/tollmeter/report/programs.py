@@ -16,7 +16,7 @@ from tollmeter.studies.choices import AbiPair, Even, Ranking, break_evens, pairs
 from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
 
-TITLES = {
+_TITLES = {
     "memory": "Memory",
     "asked": "Bytes asked of malloc",
     "time": "Time",
@@ -43,7 +43,7 @@ def program_tables(results: Results) -> list[Table]:
     """Returns the tables: programs first, then their primitives; none for a run without such a study."""
     relatives = results.index.study.relatives if results.index.study else ()
     worth = results.suite.worth if results.suite else ""
-    by_measure = ([relative for relative in relatives if relative.measure == measure] for measure in TITLES)
+    by_measure = ([relative for relative in relatives if relative.measure == measure] for measure in _TITLES)
     return [_table(measured, worth) for measured in by_measure if measured]
 
 
@@ -53,14 +53,14 @@ def program_remarks(results: Results) -> list[str]:
     about: dict[str, dict[str, None]] = {}
     for relative in relatives:
         if relative.reason:
-            about.setdefault(relative.reason, {})[f"{relative.abi}, {TITLES[relative.measure].lower()}"] = None
+            about.setdefault(relative.reason, {})[f"{relative.abi}, {_TITLES[relative.measure].lower()}"] = None
     return [f"{DASH} {'; '.join(measures)}: {reason}" for reason, measures in about.items()]
 
 
 def _table(relatives: Sequence[Relative], worth: str) -> Table:
     """Returns the table of one measure. An ABI's column names the common target of its values, unless it is this
     machine; if targets differ between programs, their lines name them."""
-    title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
+    title = f"{_TITLES[relatives[0].measure]}, against {relatives[0].over}"
     places: dict[str, set[str]] = {}
     for relative in relatives:
         places.setdefault(relative.abi, set()).update({relative.target} if relative.target else ())

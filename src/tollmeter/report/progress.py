@@ -26,7 +26,7 @@ from tollmeter.report.text_layout import WIDEST
 
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
-BAR, PLACE = 26, 52
+_BAR, PLACE = 26, 52
 
 
 class Progress:
@@ -123,7 +123,7 @@ class Progress:
 
     def _bar(self, width: int) -> Text:
         end = f" {in_percent(self._share):>5}  {clock_face(self._left):>5} left"
-        bar = max(4, min(BAR, width - PLACE - len(end)))
+        bar = max(4, min(_BAR, width - PLACE - len(end)))
         full = round(bar * self._share)
         line = Text(self._place, no_wrap=True)
         line.truncate(max(4, width - bar - len(end) - 2), overflow="ellipsis", pad=True)

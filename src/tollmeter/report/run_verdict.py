@@ -16,7 +16,7 @@ from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import has_ended, is_written
 
-MOST_NAMED = 4
+_MOST_NAMED = 4
 LEAST_ASIDE = 0.02
 """Share of discarded samples from which it is printed on the first screen: a smaller share changes nothing."""
 UNDER_WAY = "measuring now"
@@ -26,7 +26,7 @@ LEAST_SHOWN = 5
 LACKS_MEMORY = "MiB of memory, and "
 """Words of the runtime's reason if a point needs more memory than there is (probes/runtime/arena.c)."""
 UNRECORDED = "which other programs ran was not recorded"
-MEANINGS = {
+_MEANINGS = {
     "quiet": "no other program had much of its CPUs",
     "busy": "other programs ran on this machine while it was measured, and are in its numbers",
     "unknown": "this system gives no evidence of other programs that ran meanwhile",
@@ -103,7 +103,7 @@ def verdict_sentence(results: Results) -> str:
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
     evidence += [UNRECORDED] if lacks_surroundings(run) else []
-    return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
+    return f"{called(run)}: {', '.join(evidence) if evidence else _MEANINGS[run.verdict]}"
 
 
 def _of_first_screen(results: Results) -> list[str]:
@@ -121,7 +121,7 @@ def verdict_meaning(results: Results) -> str:
     run = results.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
-    return f"{MEANINGS[run.verdict]}{_contention(run)}"
+    return f"{_MEANINGS[run.verdict]}{_contention(run)}"
 
 
 def withheld(results: Results) -> str:
@@ -129,7 +129,7 @@ def withheld(results: Results) -> str:
     names = results.index.withheld
     if not names or not has_numbers(results):
         return ""
-    named = first_few([name.split(".", 1)[-1].replace("_", " ") for name in names], MOST_NAMED)
+    named = first_few([name.split(".", 1)[-1].replace("_", " ") for name in names], _MOST_NAMED)
     counted = f"{count(len(names), 'finding')} withheld"
     return f"{counted}, since {why_withheld(results)}: {named}."
 

@@ -12,7 +12,7 @@ from tollmeter.experiment.limits import LEAST_VISITS
 from tollmeter.model import BEST_KNOWN, Results, Toll, Value
 from tollmeter.numbers.meanings import meaning
 
-MOST_LONERS, MOST_LINES = 2, 9
+MOST_LONERS, _MOST_LINES = 2, 9
 NARROW = 0.05
 
 
@@ -26,7 +26,7 @@ def best_known(results: Results) -> tuple[Toll, ...]:
     lines_of = Counter(toll.probe for toll in paid)
     meant = {name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)}
     loners = [toll for toll in paid if toll.probe not in meant and lines_of[toll.probe] == 1]
-    room = max(0, min(MOST_LONERS, MOST_LINES - len(chosen)))
+    room = max(0, min(MOST_LONERS, _MOST_LINES - len(chosen)))
     chosen += loners[len(loners) - room :] if room < len(loners) else loners
     return tuple(toll for toll in paid if toll in chosen)
 

@@ -18,7 +18,7 @@ from tollmeter.studies.matching_rows import why_none
 from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered_claims
 
 MANY = 3
-ABOVE = "above"
+_ABOVE = "above"
 REDRAWN = "published-"
 """Prefix of the names of charts of published values."""
 
@@ -67,7 +67,7 @@ def claim_blocks(results: Results, suite: Suite) -> list[Block]:
 def _remark(answer: Answered, shared: Container[str]) -> str:
     """Returns the reasons that are not printed above the table, and the note."""
     own = " ".join(filter(None, (*(reason for reason in answer.reasons if reason not in shared), answer.note)))
-    return f"As said {ABOVE}. {own}" if own and _is_above(answer, shared) else own
+    return f"As said {_ABOVE}. {own}" if own and _is_above(answer, shared) else own
 
 
 def _is_above(answer: Answered, shared: Container[str]) -> bool:
@@ -81,7 +81,7 @@ def _claims_table(judged: Sequence[Answered], shared: Container[str], numbers: M
         Line((
             answer.claim.what, answer.claim.figure, _here(answer.found), verdict_in_words(answer.claim),
             answer.claim.holds_at or DASH,
-            numbers.get(_remark(answer, shared)) or _is_above(answer, shared) * ABOVE,
+            numbers.get(_remark(answer, shared)) or _is_above(answer, shared) * _ABOVE,
         ))
         for answer in judged
     ]  # fmt: skip

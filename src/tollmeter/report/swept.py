@@ -21,7 +21,7 @@ from tollmeter.report.text_layout import interval
 from tollmeter.root import typed
 from tollmeter.store.sweeps import SweepState, SweepStep
 
-MOST_ROWS = 20
+_MOST_ROWS = 20
 """Rows of the table; `toll compare` prints all."""
 _WORDS = {"better": "better", "worse": "worse", "same": "~", "cannot tell": "?"}
 
@@ -164,7 +164,7 @@ def _compared(swept: SweptValues) -> Compared | None:
 def _rows(swept: SweptValues) -> Table | None:
     compared = _compared(swept)
     keys = [*compared.by_key()] if compared else []
-    if compared is None or len(keys) > MOST_ROWS:
+    if compared is None or len(keys) > _MOST_ROWS:
         return None
     if len(keys) == 1:  # its ratios are those of the table above
         return _one_row(swept)

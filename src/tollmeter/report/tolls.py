@@ -19,10 +19,10 @@ from tollmeter.report.numbers import time, without_idle_zeros
 from tollmeter.report.shown import best_known, own_groups
 from tollmeter.report.tables import brief, toll_line, toll_table, was_contended
 
-COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
+COMPUTING, _MEMORY, _KERNEL, _OTHERS = "computing", "memory", "kernel", "other processes"
 VULNERABILITY = "vulnerability_"
-GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
-FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
+GROUPS = (COMPUTING, _MEMORY, _KERNEL, _OTHERS)
+_FAMILIES = {"memory": _MEMORY, "kernel": _KERNEL}
 
 
 def toll_groups(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
@@ -38,9 +38,9 @@ def toll_groups(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
 def toll_group(toll: Toll, probes: Mapping[str, Probe]) -> str:
     """Returns the group of a toll: its family, or a separate group for kernel tolls that give the CPU to another
     process."""
-    group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
+    group = _FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
     probe = probes.get(toll.probe)
-    return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
+    return _OTHERS if group == _KERNEL and probe is not None and (probe.switches or probe.roles) else group
 
 
 def group_tables(results: Results) -> list[Table]:
@@ -81,7 +81,7 @@ def _has_entry(results: Results, tolls: Sequence[Toll]) -> bool:
 # ---- ladder ---------------------------------------------------------------------------------------------------------
 
 MOST_TICKS = 5
-MARGIN = 2.0
+_MARGIN = 2.0
 """Percentage of the width that is free on either side, so that no dot is cut."""
 
 
@@ -174,4 +174,4 @@ def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
 def _at(ns: float, decades: range) -> str:
     """Returns the position of a time on the scale."""
     share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
-    return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"
+    return f"{_MARGIN + (100 - 2 * _MARGIN) * min(1.0, max(0.0, share)):.2f}%"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tollmeter import commands
 from tollmeter.protocol import Trouble
 
-MOST_BYTES = 16 * 1024 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
 """Highest output of a process in bytes, so that it cannot fill the host's memory. A visit prints kilobytes."""
 
 _TICK_S = 0.05
@@ -184,8 +184,8 @@ class Child:
                 if reading and not _drain(pipe, output):
                     watched.unregister(pipe)
                     reading = False
-                if len(output) > MOST_BYTES:
-                    return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
+                if len(output) > _MOST_BYTES:
+                    return "failed", f"it printed more than {_MOST_BYTES >> 20} MiB"
                 if ended or is_complete(output):
                     return None
                 if (now := time.monotonic()) - deadline > _SUSPENDED_S:
@@ -226,7 +226,7 @@ def _normal_priority() -> Iterator[None]:
 
 def _drain(pipe: int, output: bytearray) -> bool:
     """Reads the available bytes. Returns False once no process can write to the pipe."""
-    while len(output) <= MOST_BYTES:
+    while len(output) <= _MOST_BYTES:
         try:
             chunk = os.read(pipe, 1 << 16)
         except BlockingIOError:

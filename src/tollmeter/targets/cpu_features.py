@@ -17,7 +17,7 @@ _RISCV = re.compile(r"rv\d+([a-z]*)")
 
 _X86_64_V2 = {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}
 _X86_64_V3 = _X86_64_V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
-LEVELS = {
+_LEVELS = {
     # System V ABI, AMD64 supplement, table 3.1; `pni` is SSE3, and `abm` has LZCNT.
     "x86-64-v2": _X86_64_V2,
     "x86-64-v3": _X86_64_V3,
@@ -50,8 +50,8 @@ def cpu_lack(abi: Abi) -> str | None:
     unknown."""
     here = _features_here()
     for word in abi.requires if here else ():
-        if lacking := sorted(LEVELS.get(word, {word}) - here):
-            near = difflib.get_close_matches(word, [*here, *LEVELS], n=1, cutoff=0.8) if word not in LEVELS else []
-            named = f", which {word} includes" if word in LEVELS else f"; it has {near[0]}" if near else ""
+        if lacking := sorted(_LEVELS.get(word, {word}) - here):
+            near = difflib.get_close_matches(word, [*here, *_LEVELS], n=1, cutoff=0.8) if word not in _LEVELS else []
+            named = f", which {word} includes" if word in _LEVELS else f"; it has {near[0]}" if near else ""
             return f"this CPU has no {', '.join(lacking)}{named}"
     return None

@@ -25,7 +25,7 @@ LINE_BYTES = 64
 ONE_IN = 2
 """One line in this many is observed. One in eight of the 512 lines of a first cache would be too few: counts near its
 size would be random (docs/decisions/0024)."""
-BESIDE_S, TIMES = 30.0, 6
+BESIDE_S, _TIMES = 30.0, 6
 _PAGE_BYTES, _LIMIT_S = 65536, 60.0
 
 _until_s = [inf]
@@ -59,7 +59,7 @@ def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulato
     """Returns a profiled visit; a plugin writes executions by address, which `executions` reads. emulator:
     build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
-    limit_s = BESIDE_S + TIMES * asked.ms / 1000
+    limit_s = BESIDE_S + _TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
         child = Child([*native_command(command[0]), *command[1:]], environment)

@@ -39,7 +39,7 @@ CLOCKS: dict[str, Clock] = {
 }  # fmt: skip
 BY = "+"
 """Separator between a target and the line whose other end times it."""
-OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
+_OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 """Kinds whose name alone means the emulator or board that the ABI's file names; and their description in a sentence."""
 
 
@@ -98,11 +98,11 @@ def lack(target: str) -> Lack | None:
 def for_abi(target: str, abi: Abi) -> str:
     """Returns a target's full name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or
     board."""
-    if target not in OWN:
+    if target not in _OWN:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
     if own is None:
-        raise Failure(f"{abi.name}.toml names no {OWN[target]} that runs it")
+        raise Failure(f"{abi.name}.toml names no {_OWN[target]} that runs it")
     return own
 
 

@@ -73,7 +73,7 @@ OF_ALL = (
 )
 """Drawings of several probes; these probes may also have a chart of their own."""
 
-LEAST_POINTS = 4
+_LEAST_POINTS = 4
 SIDES = ("A", "B")
 Pair = tuple[Chart, Chart]
 
@@ -92,7 +92,7 @@ def save(results: Results, folder: Path) -> tuple[Path, ...]:
 
 
 def _has_points(chart: Chart) -> bool:
-    return len(chart.drawing.data) >= LEAST_POINTS
+    return len(chart.drawing.data) >= _LEAST_POINTS
 
 
 def _charts_of(bench: Bench, *, is_named: bool) -> Iterator[Chart]:

@@ -20,9 +20,9 @@ from tollmeter.report.programs import break_even_in_words as in_words
 from tollmeter.studies.attribution import Attribution, largest
 from tollmeter.studies.choices import break_evens, pairs
 
-STEP, BAR = 44, 16
-MOST_FUNCTIONS = 5
-OTHERS = "all others"
+STEP, _BAR = 44, 16
+_MOST_FUNCTIONS = 5
+_OTHERS = "all others"
 MOST_THINGS, POINTS = 64, 25
 
 PROFILES = Subject("profiles", "Where the time goes", "Which functions does each configuration spend its time in?")
@@ -41,11 +41,11 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     for profile in own:
         for share in profile.shares:
             total[share.function] += round(1e6 * profile.part(share.function))
-    functions = [function for function, _ in total.most_common(MOST_FUNCTIONS)]
+    functions = [function for function, _ in total.most_common(_MOST_FUNCTIONS)]
     data = [datum for profile in own for datum in _bar(profile, title_of(profile, own), functions)]
     probes = {profile.probe for profile in own}
     rows = [row for row in bench.rows if row.probe in probes]
-    spec = marks.layered(data, _shares([*functions, OTHERS]), len(own) * STEP + 20)
+    spec = marks.layered(data, _shares([*functions, _OTHERS]), len(own) * STEP + 20)
     yield PROFILES.chart(spec, rows, _change(bench, own))
 
 
@@ -62,8 +62,8 @@ def _shares(functions: list[str]) -> list[Spec]:
     label = {"x": {"value": 0}, "y": y, "text": nominal("label")}
     size, limit = marks.by_width(9.5, 12), {"expr": "width"}
     return [
-        layer("bar", bars, height=BAR, yOffset=BAR / 2),
-        layer("text", label, transform=[{"filter": "datum.rank == 0"}], style="label", dy=-BAR / 2, fontSize=size,
+        layer("bar", bars, height=_BAR, yOffset=_BAR / 2),
+        layer("text", label, transform=[{"filter": "datum.rank == 0"}], style="label", dy=-_BAR / 2, fontSize=size,
               limit=limit),
     ]  # fmt: skip
 
@@ -81,7 +81,7 @@ def _change(bench: Bench, own: list[Profile]) -> str:
 
 def _bar(profile: Profile, label: str, functions: list[str]) -> Iterator[Datum]:
     parts = {function: 100 * profile.part(function) for function in functions}
-    for rank, (function, part) in enumerate({**parts, OTHERS: 100 - sum(parts.values())}.items()):
+    for rank, (function, part) in enumerate({**parts, _OTHERS: 100 - sum(parts.values())}.items()):
         yield {"y": round(part, 2), "label": label, "series": function, "rank": rank, "value": f"{part:.1f} %"}
 
 
@@ -131,14 +131,14 @@ def bill(bench: Bench) -> Iterator[Chart]:
     order = [name for name, _ in taken.most_common(_MOST_CHARGES)]
     data = [datum for one in bills for datum in _bill_bar(one, order)]
     if data:
-        bars = stacked_bars(data, [*order, OTHERS, OWN], "CPU time of one run, ms", _BILL_TIPS)
+        bars = stacked_bars(data, [*order, _OTHERS, OWN], "CPU time of one run, ms", _BILL_TIPS)
         yield BILL.chart(bars, bench.meaning(*BILL.means))
 
 
 def _bill_bar(one: SavedBill, order: Sequence[str]) -> Iterator[Datum]:
-    parts = dict.fromkeys([*order, OTHERS], 0.0)
+    parts = dict.fromkeys([*order, _OTHERS], 0.0)
     for charge in one.charges:
-        parts[charge.name if charge.name in parts else OTHERS] += charge.ns or 0.0
+        parts[charge.name if charge.name in parts else _OTHERS] += charge.ns or 0.0
     every = sum(parts.values())
     fits = min(1.0, one.cpu_ns / every) if every else 1.0
     for place, (name, ns) in enumerate({**parts, OWN: max(0.0, one.cpu_ns - every)}.items()):
@@ -149,7 +149,7 @@ def _bill_bar(one: SavedBill, order: Sequence[str]) -> Iterator[Datum]:
 # ---- the parts of a difference ---------------------------------------------------------------------------------------
 
 _STEP, _ROOM = 40, 20
-TIPS = marks.tips(("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of"))
+_TIPS = marks.tips(("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of"))
 
 
 def attribution(bench: Bench) -> Iterator[Chart]:
@@ -177,7 +177,7 @@ def _bars(attributions: Sequence[Attribution]) -> Drawing:
         for each in attributions for place, part in enumerate(each.parts) if part.ns
     ]  # fmt: skip
     order = [part.name for part in attributions[0].parts]
-    return stacked_bars(data, order, "saved, % of the first's CPU time", TIPS)
+    return stacked_bars(data, order, "saved, % of the first's CPU time", _TIPS)
 
 
 def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[Spec]) -> Drawing:

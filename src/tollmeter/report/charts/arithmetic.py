@@ -20,7 +20,7 @@ from tollmeter.report.numbers import quantity
 
 FLOPS = Subject("flops", "Floating point over length",
                 "How fast is arithmetic, and where does it fall as vectors grow?", (RATE,))  # fmt: skip
-SPEED_UP = Subject("speed-up", "Speed-up over length",
+_SPEED_UP = Subject("speed-up", "Speed-up over length",
                    "What does one way, or one ABI, gain with the same source? All is over the line at 1, which may be "
                    "chosen below.", (RATE,))  # fmt: skip
 PANELLED = ("precision",)
@@ -45,7 +45,7 @@ def speed_up(bench: Bench) -> Iterator[Chart]:
     series, panel = bench.series_of_abis(rows, AXIS, *PANELLED), _panel(bench, rows)
     data = [_speed(row, series(row), panel(row)) for row in rows]
     if len(marks.ordered(data, "series")) > 1 and len({d["x"] for d in data}) > 1:
-        yield SPEED_UP.chart(_over(data, "times as few instructions" if counted else "times as fast"), rows)
+        yield _SPEED_UP.chart(_over(data, "times as few instructions" if counted else "times as fast"), rows)
 
 
 def _rows(bench: Bench) -> list[Row]:
@@ -129,8 +129,8 @@ hi: both ends of both intervals at once, so wider than 95 %."""
 
 # ---- ratios of ABIs -------------------------------------------------------------------------------------------------
 
-STEP = 28
-MOST_LINES = 30
+_STEP = 28
+_MOST_LINES = 30
 ABI_RATIOS = Subject("abi-ratios", "Other ABIs against the machine's own",
                      "What does the same source cost when its pointers, registers or calls are another ABI's? 1 is the "
                      "machine's own.")  # fmt: skip
@@ -138,7 +138,7 @@ ABI_RATIOS = Subject("abi-ratios", "Other ABIs against the machine's own",
 
 def abi_ratios(bench: Bench) -> Iterator[Chart]:
     """Yields ratios of times and sizes only, for which less is better."""
-    data = [datum for rows in _by_abi(bench) for datum in _ratio_data(bench, rows)][: MOST_LINES * 3]
+    data = [datum for rows in _by_abi(bench) for datum in _ratio_data(bench, rows)][: _MOST_LINES * 3]
     if len(data) < 2:
         return
     by = marks.series_colour("series", marks.ordered(data, "series"))
@@ -154,7 +154,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
         layer("rule", reach, style="whisker"),
         layer("point", dot, style="rung"),
     ]
-    height = len({d["label"] for d in data}) * STEP + 20
+    height = len({d["label"] for d in data}) * _STEP + 20
     probes = {d["probe"] for d in data}
     rows = [row for row in bench.rows if row.probe in probes]
     yield ABI_RATIOS.chart(marks.layered(data, layers, height), rows)
@@ -169,7 +169,7 @@ def _by_abi(bench: Bench) -> list[list[Row]]:
     for by_parameters in places.values():
         several = [rows for rows in by_parameters.values() if len(rows) > 1 and rows[0].abi == bench.abis[0]]
         middle += several[len(several) // 2 : len(several) // 2 + 1]
-    return middle[:MOST_LINES]
+    return middle[:_MOST_LINES]
 
 
 def _ratio_data(bench: Bench, rows: Sequence[Row]) -> Iterator[Datum]:

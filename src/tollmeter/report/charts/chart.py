@@ -80,7 +80,7 @@ class Subject:
         return Chart(self.name, self.title, self.question, drawing, names_of_probes(rows), caption=caption)
 
 
-COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
+_COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
            "op/s": "instructions an operation"}  # fmt: skip
 """Axis titles for counted instructions, by the unit of the rate that they replace."""
 LINEAR_UP_TO = 8.0
@@ -175,7 +175,7 @@ class Bench:
         """Returns the axis title `timed`; for counted instructions, the unit of work that one count is for, since they
         contain no second."""
         metric = self.metric(rows[0]) if rows and rows[0].unit == "instruction" else None
-        return COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
+        return _COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
 
     def metric(self, row: Row) -> Metric | None:
         return metric_of(row, self.results.probes)
@@ -232,7 +232,7 @@ def is_wide(rows: Sequence[Row]) -> bool:
 
 # ---- chart files ----------------------------------------------------------------------------------------------------
 
-WIDTH = 760
+_WIDTH = 760
 PNG_SCALE = 2.0
 
 
@@ -266,7 +266,7 @@ def with_source(chart: Chart, *sources: str) -> Spec:
     if "facet" in spec:
         panels = spec["usermeta"]["panels"]
         spec["columns"] = min((2, 3), key=lambda columns: (-panels % columns, -columns))
-        spec["spec"]["width"] = (WIDTH - 40) // spec["columns"]
+        spec["spec"]["width"] = (_WIDTH - 40) // spec["columns"]
     else:
-        spec["width"] = WIDTH
+        spec["width"] = _WIDTH
     return spec

@@ -29,7 +29,7 @@ from tollmeter.studies.attempts import outcomes_of
 CELLS_WITH_TEXT = 12
 LEAST_CPUS_FOR_MATRIX = 3
 MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 6, 44
-APART = 1.25
+_APART = 1.25
 MOST_CLUSTERS = 8
 
 CORES = Subject("core-to-core", "From core to core", "How long does a cache line take to another CPU and back?",
@@ -136,7 +136,7 @@ def core_clusters(rows: Sequence[Row]) -> list[list[int]]:
     widest, below = max(gaps, default=(1.0, 0.0))
     cluster_of = {cpu: {cpu} for pair in costs for cpu in pair}
     for (first, second), cost in costs.items():
-        if (widest < APART or cost <= below) and cluster_of[first] is not cluster_of[second]:
+        if (widest < _APART or cost <= below) and cluster_of[first] is not cluster_of[second]:
             joined = cluster_of[first] | cluster_of[second]
             cluster_of.update(dict.fromkeys(joined, joined))
     return sorted({tuple(sorted(cluster)): sorted(cluster) for cluster in cluster_of.values()}.values())
@@ -197,7 +197,7 @@ STEPS = {"clock": "clock: dependent additions", "width": "width: independent add
          "second_cache": "loads from the second cache", "memory": "loads from the node's memory",
          "copy": "copies of four lines"}  # fmt: skip
 LABEL_FROM = 1.03
-STATES = {"nothing": "others idle", "all": "all CPUs busy"}
+_STATES = {"nothing": "others idle", "all": "all CPUs busy"}
 
 
 def each_cpu(bench: Bench) -> Iterator[Chart]:
@@ -246,21 +246,21 @@ def _each_datum(
     for cpu, kind, value in zip(each.cpus, kinds.tolist(), usual.tolist(), strict=True):
         words, turn = groups[cpu]
         yield {
-            "panel": STEPS.get(loop, loop), "series": STATES.get(beside, beside), "cpu": cpu, "where": words,
+            "panel": STEPS.get(loop, loop), "series": _STATES.get(beside, beside), "cpu": cpu, "where": words,
             "y": round(float(np.exp(value - middles[kind])), 4), "value": str(quantity(float(np.exp(value)), "ns")),
             "band": turn % 2,
         }  # fmt: skip
 
 
-MOST_TICKS = 8
+_MOST_TICKS = 8
 """Ticks of a panel, whose CPU numbers have up to four digits."""
 
 
 def _each_drawing(data: Sequence[Datum]) -> Spec:
-    order = [name for name in STATES.values() if any(d["series"] == name for d in data)]
+    order = [name for name in _STATES.values() if any(d["series"] == name for d in data)]
     by, title = series_colour("series", order), "CPUs by package, cache and core"
     cpus = sorted({d["x"] for d in data})
-    axis = {"grid": False, "values": cpus[:: ceil(len(cpus) / MOST_TICKS)], "format": "d"}
+    axis = {"grid": False, "values": cpus[:: ceil(len(cpus) / _MOST_TICKS)], "format": "d"}
     x = quantitative("x", title=title, axis=axis, scale={"zero": False, "nice": False, "padding": 10})
     y = quantitative("y", title="times the median of its kind", scale={"zero": False})
     ends = {"x": quantitative("left", title=title, axis=axis), "x2": {"field": "right"}}
@@ -288,7 +288,7 @@ NODE_SUBJECTS = (
             ("move-of-page",)),
 )  # fmt: skip
 LEAST_CELLS = 2
-READERS = {"one": "one CPU", "all": "all CPUs of the node"}
+_READERS = {"one": "one CPU", "all": "all CPUs of the node"}
 MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ", 1 read to 1 write",
          "nt": ", non-temporal writes"}  # fmt: skip
 
@@ -296,9 +296,9 @@ MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ",
 def _by(row: Row) -> str:
     """Returns which CPUs use the memory, and how, in words. Rows of older revisions are of one reading CPU."""
     if is_under_load(row):
-        return f"{READERS['all']}, beside a chase" if row.unit in RATES else READERS["all"]
+        return f"{_READERS['all']}, beside a chase" if row.unit in RATES else _READERS["all"]
     cpus, mix = (str(row.parameters.get(name, "")) for name in ("cpus", "mix"))
-    return READERS.get(cpus, READERS["one"]) + MIXES.get(mix, "")
+    return _READERS.get(cpus, _READERS["one"]) + MIXES.get(mix, "")
 
 
 def between_nodes(bench: Bench) -> Iterator[Chart]:

@@ -19,16 +19,16 @@ from tollmeter.report.charts.chart import Bench, Datum, Drawing, Name, Spec
 from tollmeter.report.charts.marks import by_width, hover, layer, nominal, quantitative
 from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, quantity, scale_of, time
 
-STEP, RUN_STEP = 34, 8
+_STEP, RUN_STEP = 34, 8
 BRIEF_ROOM = 92  # pixels
 LABEL_ROOM, VALUE_ROOM = 290, 180
 """Pixels for labels and values of a wide chart: the scale is between them."""
 LABEL_UP, DOT_DOWN = by_width(-8, 0), by_width(7, 0)
-REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
+_REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
 RUNS_UP, RUNS_DOWN = -8, 6
 BARE_ROOM, BOTH_ROOM = 150, 250
 """Pixels for the values of two runs, without their intervals and with them."""
-LINE: Spec = {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0.1}}
+_LINE: Spec = {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0.1}}
 
 
 def rung(row: Row, label: str, text: str = "") -> Datum:
@@ -72,11 +72,11 @@ class Rungs(Drawing):
         floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
         ticks = marks.powers_of_two(floor, top, 6) if self.unit == "B" else marks.log_ticks((floor, top))
         axis = {"values": ticks, "labelExpr": marks.label_of(self.unit), "orient": "top", "titleAnchor": "start"}
-        reach = {} if len(runs) > 1 else {"range": REACH}
+        reach = {} if len(runs) > 1 else {"range": _REACH}
         scale = {"type": "log", "domain": [floor, top], "nice": False, "clamp": True, **reach}
         x = quantitative("y", title=self.x_title, scale=scale, axis=axis)
         layers = _of_runs(x, runs) if len(runs) > 1 else _of_one_run(x, marks.ordered(ranked, "tone"))
-        step = STEP + RUN_STEP * (len(runs) - 1)
+        step = _STEP + RUN_STEP * (len(runs) - 1)
         return marks.layered(ranked, layers, (int(ranked[-1]["place"]) + 1) * step + 10)
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
@@ -115,10 +115,10 @@ def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
 
 def _of_one_run(x: Spec, tones: Sequence[str]) -> list[Spec]:
     """Returns a rule above each line, the label at the left and the value at the right."""
-    dots = {"x": x, "y": LINE, "tooltip": hover(("label", "boundary"))}
+    dots = {"x": x, "y": _LINE, "tooltip": hover(("label", "boundary"))}
     room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
     return [
-        layer("rule", {"y": LINE, "x": {"value": 0}, "x2": {"value": "width"}}, style="between", yOffset=-STEP / 2),
+        layer("rule", {"y": _LINE, "x": {"value": 0}, "x2": {"value": "width"}}, style="between", yOffset=-_STEP / 2),
         layer("rule", _reach(x), style="rung-line", yOffset=DOT_DOWN, clip=True),
         *(layer("point", dots, transform=[{"filter": f"datum.tone == '{tone}'"}], style=tone, yOffset=DOT_DOWN)
           for tone in tones),
@@ -130,7 +130,7 @@ def _of_runs(x: Spec, runs: Sequence[str]) -> list[Spec]:
     """Returns the dots of a line, one run below the other, distinguished by colour and shape; the label at the left and
     the values at the right are above the dots."""
     by, layers = marks.run_colour(runs), []
-    dots = {"x": x, "y": LINE, "color": by["color"], "shape": by["shape"],
+    dots = {"x": x, "y": _LINE, "color": by["color"], "shape": by["shape"],
             "tooltip": hover(("label", "boundary"), ("run", "run"))}  # fmt: skip
     for turn, run in enumerate(runs):
         of_run, down = [{"filter": {"field": "run", "equal": run}}], RUNS_DOWN + turn * RUN_STEP
@@ -142,16 +142,18 @@ def _of_runs(x: Spec, runs: Sequence[str]) -> list[Spec]:
 
 
 def _reach(x: Spec) -> Spec:
-    return {"x": quantitative("lo", title=x["title"]), "x2": {"field": "hi"}, "y": LINE}
+    return {"x": quantitative("lo", title=x["title"]), "x2": {"field": "hi"}, "y": _LINE}
 
 
 def _texts(up: Any, worded: Sequence[Spec] = (), **label: Any) -> list[Spec]:
     """Returns text layers. worded: selects the data with words."""
-    left = {"y": LINE, "x": {"value": 0}, "text": nominal("label")}
+    left = {"y": _LINE, "x": {"value": 0}, "text": nominal("label")}
     brief_or_text = by_width("datum.brief", "datum.said")
     return [
         layer("text", left, transform=worded, style="label", dy=up, **label),
-        layer("text", {"y": LINE, "x": {"value": "width"}}, transform=worded, style="value", dy=up, text=brief_or_text),
+        layer(
+            "text", {"y": _LINE, "x": {"value": "width"}}, transform=worded, style="value", dy=up, text=brief_or_text
+        ),
     ]
 
 

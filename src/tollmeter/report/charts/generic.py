@@ -13,7 +13,7 @@ from tollmeter.report.charts.dots_and_heat import dots
 LEAST_SWEPT = 3
 MOST_SERIES = 8
 MOST_DOTS = 40
-TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
+_TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
           "flop/s": "floating-point operations per second", "op/s": "operations per second",
           "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
           "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
@@ -52,7 +52,7 @@ def _swept(rows: Sequence[Row]) -> str | None:
 def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
     rest, series, metric = bench.varying(rows, axis), bench.series_of_abis(rows, axis), bench.metric(rows[0])
     in_panels = bench.several_abis(rows) and len({series(row) for row in rows}) > MOST_SERIES
-    title = metric.summary if metric else TITLES.get(rows[0].unit, rows[0].unit)
+    title = metric.summary if metric else _TITLES.get(rows[0].unit, rows[0].unit)
     return draw(
         bench, rows, axis=axis, series=bench.named_by(rows, rest) if in_panels and rest else series,
         panel=(lambda row: row.abi) if in_panels else None, y_title=bench.axis_title(rows, title), x_title=axis,
@@ -71,4 +71,4 @@ def _dots(bench: Bench, rows: Sequence[Row]) -> Drawing | None:
     def label(row: Row) -> str:
         return " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
 
-    return dots(positive, label, TITLES.get(rows[0].unit, rows[0].unit))
+    return dots(positive, label, _TITLES.get(rows[0].unit, rows[0].unit))

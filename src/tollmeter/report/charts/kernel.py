@@ -18,11 +18,11 @@ from tollmeter.report.charts.dots_and_heat import Cells, Rungs, dots, level_rung
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import cycles, of_toll, quantity
 
-LADDER = Subject("ladder", "The toll ladder", "What does each boundary cost, from the first cache to another process?")
+_LADDER = Subject("ladder", "The toll ladder", "What does each boundary cost, from the first cache to another process?")
 HAND_OFF = Subject("hand-off", "Asking an object elsewhere",
                    "What does one question and its answer cost, by how they travel and where both ends run?",
                    ("call-of-object",))  # fmt: skip
-TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
+_TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
 FAULTS = Subject("faults", "Page faults", "What does a page fault cost, by its kind?", ("price-of-fault",))
 SWITCHES = Subject("switches", "Switching between processes",
                    "What does a switch cost, by how many take turns and what each touches?", ("switch",))  # fmt: skip
@@ -41,7 +41,7 @@ def toll_ladder(bench: Bench) -> Iterator[Chart]:
         rungs.append(rung(in_ns, toll.toll, f"{of_toll(toll)}{in_cycles}"))
     if len(rungs) >= 2:
         drawing = Rungs(rungs, "ns", "time, each step of the axis ten times the last")
-        yield LADDER.chart(drawing, [row for row, _ in lines])
+        yield _LADDER.chart(drawing, [row for row, _ in lines])
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
@@ -62,7 +62,7 @@ def hand_off(bench: Bench) -> Iterator[Chart]:
 
 
 def traps(bench: Bench) -> Iterator[Chart]:
-    yield from _dotted(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
+    yield from _dotted(bench, bench.own(bench.meaning(*_TRAPS.means)), _TRAPS)
 
 
 def faults(bench: Bench) -> Iterator[Chart]:

@@ -38,13 +38,13 @@ RUN_SHAPES = (*SHAPES, "triangle-right", "triangle-left")
 STROKE_SIZE, HOLLOW_WIDTH = 400, 1.4
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
-NARROW = 560
+_NARROW = 560
 """Width of a chart's inside in pixels below which words are on a line of their own."""
 
 
 def by_width(narrow: object, wide: object) -> Spec:
     """Returns a Vega expression that chooses by the width of the chart, which only the page knows."""
-    return {"expr": f"width < {NARROW} ? {narrow} : {wide}"}
+    return {"expr": f"width < {_NARROW} ? {narrow} : {wide}"}
 
 
 LABEL_LETTERS = 28

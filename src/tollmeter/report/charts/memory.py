@@ -17,7 +17,7 @@ from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
 LATE = 8  # a label to the right of its rule needs about three octaves of the axis
-TIPS = marks.tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
+_TIPS = marks.tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
 
 
 def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[Spec]:
@@ -42,11 +42,11 @@ def knee_marks(bench: Bench) -> list[Spec]:
     if not data:
         return []
     x, own = quantitative("x"), inline_values(data)
-    reach = {"x": quantitative("lo"), "x2": {"field": "hi"}, "tooltip": TIPS}
+    reach = {"x": quantitative("lo"), "x2": {"field": "hi"}, "tooltip": _TIPS}
     text = {"x": x, "y": {"value": "height"}, "text": nominal("text")}
     return [
         layer("rect", reach, data=own, style="knee", clip=True),
-        layer("rule", {"x": x, "tooltip": TIPS}, data=own, style="knee-line", clip=True),
+        layer("rule", {"x": x, "tooltip": _TIPS}, data=own, style="knee-line", clip=True),
         layer("text", text, data=own, style="knee-label", dx=4, dy={"expr": "datum.up"}),
     ]
 
@@ -77,7 +77,7 @@ def dashed_rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
 
 PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, a few at a time"}
 OPERATIONS = ("read", "write", "copy", "update")
-BANDWIDTHS = tuple(f"{operation}-bandwidth-of-size" for operation in OPERATIONS)
+_BANDWIDTHS = tuple(f"{operation}-bandwidth-of-size" for operation in OPERATIONS)
 
 LATENCY = Subject("latency", "Memory latency over size",
                   "How long does one load take, by the size of the buffer that it reads?",
@@ -86,15 +86,15 @@ LATENCY_BY_ABI = Subject("latency-by-abi", "Memory latency by ABI", "Does the wi
                          LATENCY.means)  # fmt: skip
 STRIDE = Subject("stride", "Latency over stride", "How much does the prefetcher take off, and in which direction?",
                  ("latency-of-stride",))  # fmt: skip
-BANDWIDTH = Subject("bandwidth", "Bandwidth over size", "How many bytes can one core move in a second?", BANDWIDTHS)
+BANDWIDTH = Subject("bandwidth", "Bandwidth over size", "How many bytes can one core move in a second?", _BANDWIDTHS)
 BANDWIDTH_BY_KERNEL = Subject("bandwidth-by-kernel", "Bandwidth by kernel",
-                              "How much slower are other ways to write the loop?", BANDWIDTHS)  # fmt: skip
+                              "How much slower are other ways to write the loop?", _BANDWIDTHS)  # fmt: skip
 BANDWIDTH_BY_ABI = Subject("bandwidth-by-abi", "Read bandwidth by ABI", "Does an ABI read memory more slowly?",
-                           BANDWIDTHS[:1])  # fmt: skip
+                           _BANDWIDTHS[:1])  # fmt: skip
 PARALLELISM = Subject("parallelism", "Memory parallelism",
                       "How many loads can be under way before more of them gain nothing? Dotted: a k-th of one chain.",
                       ("load-of-chains",))  # fmt: skip
-LINE = Subject("line", "Cache line", "How many bytes travel together?", ("line-pair-of-distance",))
+_LINE = Subject("line", "Cache line", "How many bytes travel together?", ("line-pair-of-distance",))
 
 
 def latency(bench: Bench) -> Iterator[Chart]:
@@ -167,7 +167,7 @@ def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
 
 def _bandwidths(bench: Bench) -> list[Row]:
     """Returns the rows by operation, then by size, which is the order in which a line is drawn."""
-    rows = bench.own(bench.meaning(*BANDWIDTHS))
+    rows = bench.own(bench.meaning(*_BANDWIDTHS))
     return sorted(rows, key=lambda row: (OPERATIONS.index(_operation(bench, row)), row.parameters.get("size", 0)))
 
 
@@ -195,12 +195,12 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
 
 
 def line(bench: Bench) -> Iterator[Chart]:
-    rows = bench.own(bench.meaning(*LINE.means))
+    rows = bench.own(bench.meaning(*_LINE.means))
     lines = sorted({c.line_bytes for c in bench.results.index.machine.caches if c.line_bytes})
     end = max((whole_number(row, "distance") for row in rows), default=0)
     reported = dashed_rules([(bytes_, f"OS: line of {size(bytes_)}") for bytes_ in lines], end)
     yield from charted(
-        bench, rows, LINE, axis="distance", series=bench.series(rows, "distance"),
+        bench, rows, _LINE, axis="distance", series=bench.series(rows, "distance"),
         y_title=_y_title(rows, "the second touch"), x_title="bytes from the first touch to the second", height=260,
         boundaries=reported if bench.is_the_machine else (),
     )  # fmt: skip

@@ -25,9 +25,9 @@ from tollmeter.studies.matching_rows import at, figure_lines, ratio_of_rows
 from tollmeter.studies.relatives import published_ratio
 from tollmeter.studies.study import bounds, relation_of
 
-MOST_LINES = 4
-ORDER = PUBLISHED, HERE = "published", "here"
-UNCOUNTED = "instructions"
+_MOST_LINES = 4
+ORDER = PUBLISHED, _HERE = "published", "here"
+_UNCOUNTED = "instructions"
 """Clock from which no figure is drawn: a count of the program's instructions contains neither effects of caches nor the
 cost of traps."""
 
@@ -35,7 +35,7 @@ cost of traps."""
 def redrawn(bench: Bench) -> Iterator[Chart]:
     """Yields the figures in the suite's order; none for a run of no study."""
     suite = bench.results.suite
-    for figure in suite.figure if suite is not None and bench.clock != UNCOUNTED else ():
+    for figure in suite.figure if suite is not None and bench.clock != _UNCOUNTED else ():
         if figure.drawn in DRAWN:
             yield from DRAWN[figure.drawn](bench, figure)
 
@@ -100,7 +100,7 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
 def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
     """Returns the two ends of each line, and the published values, as a sentence."""
     ends = []
-    for name in marks.ordered(data, "series")[:MOST_LINES]:
+    for name in marks.ordered(data, "series")[:_MOST_LINES]:
         line = [d for d in data if d["series"] == name]
         of_line = dict.fromkeys(f"{d['value']} at {d['at']}" for d in (line[0], line[-1]))
         ends.append(f"{name} {', '.join(of_line)}")
@@ -109,14 +109,14 @@ def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
 
 # ---- all claims on one axis -----------------------------------------------------------------------------------------
 
-STEP = 36
+_STEP = 36
 HALF_LINE = 7
 LEAST_CLAIMS = 2
 ROOM_FOR_WORDS = 0.4
 """Share of its length by which the axis continues beyond the largest number, for both numbers and the verdict, which
 take 200 of 720 pixels."""
 REACH_OF_INTERVAL = 3.0
-AXIS = ["ratio (logarithmic); of a number", "with another unit, times the published one"]
+_AXIS = ["ratio (logarithmic); of a number", "with another unit, times the published one"]
 
 
 def claims(bench: Bench) -> Iterator[Chart]:
@@ -146,12 +146,12 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     domain = (least, most * (most / least) ** ROOM_FOR_WORDS)
     for d in (*data, *ranges):
         d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
-    step = max(STEP, *(marks.label_height(claim.what) for claim, *_ in several))
+    step = max(_STEP, *(marks.label_height(claim.what) for claim, *_ in several))
     ticks = sorted({*marks.log_ticks((least, 1.0)), *marks.log_ticks((1.0, most))})
     axis = {"values": ticks, "labelExpr": marks.COUNT_LABEL, **marks.BESIDE_WORDS}
     scale = {"type": "log", "domain": domain, "nice": False, "clamp": True}
     holds, *words = _ranges(ranges, scale)
-    layers = [holds, _equal(), *_figures(quantitative("y", title=AXIS, scale=scale, axis=axis)), *words]
+    layers = [holds, _equal(), *_figures(quantitative("y", title=_AXIS, scale=scale, axis=axis)), *words]
     return marks.layered(data, layers, len(several) * step + 20)
 
 
@@ -198,7 +198,7 @@ def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]
         if claim.here and claim.low and claim.high:
             figure = quantity(claim.here, claim.unit, claim.low, claim.high)
             here, ends = claim.here / unit, (claim.low / unit, claim.high / unit)
-            data.append({"label": claim.what, "series": HERE, "y": here, "lo": max(ends[0], here / REACH_OF_INTERVAL),
+            data.append({"label": claim.what, "series": _HERE, "y": here, "lo": max(ends[0], here / REACH_OF_INTERVAL),
                          "hi": min(ends[1], here * REACH_OF_INTERVAL), "value": str(figure),
                          "interval": f"{plain(claim.low)} to {plain(claim.high)}"})  # fmt: skip
     return data, ranges
@@ -225,7 +225,7 @@ def _listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         for test in place.tests:
             turns = in_turns(bench.results, test.row)
             if turns is not None and test.listed.test != place.tests[0].listed.test:
-                of_place.append(_here(f"{test.listed.test} {test.listed.what}", HERE, turns, "turns"))
+                of_place.append(_here(f"{test.listed.test} {test.listed.what}", _HERE, turns, "turns"))
         if of_place:
             here[place.abi] = of_place
     if here:
@@ -233,7 +233,7 @@ def _listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         data = [_published(f"{line.test} {line.what}", BUILDS[build], turns, "turns")
                 for line, build, turns in published_turns(lines_of_study)]  # fmt: skip
         for abi, of_place in here.items():
-            data += [{**d, "series": abi if len(here) > 1 else HERE} for d in of_place]
+            data += [{**d, "series": abi if len(here) > 1 else _HERE} for d in of_place]
         probes = {test.row.probe for place in places for test in place.tests}
         yield _sides_chart(figure, data, sorted(probes), log=True)
 
@@ -243,7 +243,7 @@ def _points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     of_lines = figure_lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [(name, row) for name, pairs_of_line in of_lines.items() for row, _ in pairs_of_line]
     if rows:
-        data = [{**marks.datum(row), "label": name, "series": HERE} for name, row in rows]
+        data = [{**marks.datum(row), "label": name, "series": _HERE} for name, row in rows]
         chart = _sides_chart(figure, data, names_of_probes([row for _, row in rows]), log=False, unit=rows[0][1].unit)
         yield replace(chart, caption=upper("; ".join(f"{d['label']} {d['value']}" for d in data)) + ".")
 
@@ -259,7 +259,7 @@ def _profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         for title, part, profile in zip(pair.titles, parts, (pair.left, pair.right), strict=True):
             if share.here:
                 data += [_published(share.function, f"{PUBLISHED}, {title}", part, "%"),
-                         _here(share.function, f"{HERE}, {title}", part_like(profile, share.here), "%")]  # fmt: skip
+                         _here(share.function, f"{_HERE}, {title}", part_like(profile, share.here), "%")]  # fmt: skip
     yield _sides_chart(figure, data, sorted({pair.left.probe, pair.right.probe}), log=False)
 
 

@@ -30,7 +30,7 @@ LEAST_SPAN = 0.01
 STRETCHES = 60
 STRIP = 9  # pixels
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
-TIPS = tips(("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
+_TIPS = tips(("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
 NAMES = {"uncontended": "uncontended core", "contended": "contended core", "unknown": "unknown"}
 
 STEADINESS = Subject(
@@ -64,7 +64,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
     y = quantitative("y", title="control loop, GHz", scale=scale, axis={"tickCount": 5, **marks.ABOVE})
     kept, discarded = ([sample for sample in samples if bool(sample.aside) == aside] for aside in (False, True))
     order = [name for state, name in NAMES.items() if any(sample.state == state for sample in kept)]
-    by, crosses = marks.series_colour("series", order), {"x": x, "y": y, "tooltip": TIPS}
+    by, crosses = marks.series_colour("series", order), {"x": x, "y": y, "tooltip": _TIPS}
     dots = {**crosses, "color": by["color"], "shape": by["shape"]}
     layers = [*_strip(samples, x), layer("point", dots, style="dot", opacity=0.6)]
     if discarded:
@@ -138,9 +138,9 @@ def _sentence(samples: Sequence[SampleMark], middle: float) -> str:
 
 # ---- distribution chart ---------------------------------------------------------------------------------------------
 
-MOST_SAMPLES = 600
-LEAST_SAMPLES = 4
-MEANINGS = ("entry", "price-of-fault", "trap", "switch")
+_MOST_SAMPLES = 600
+_LEAST_SAMPLES = 4
+_MEANINGS = ("entry", "price-of-fault", "trap", "switch")
 
 
 def distribution(bench: Bench) -> Iterator[Chart]:
@@ -148,7 +148,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
     chart; drawn once, for the machine itself."""
     name, row = _chosen(bench) if bench.is_the_machine else ("", None)
     data = _distribution_samples(bench, row) if row else []
-    if row is None or len(data) < LEAST_SAMPLES:
+    if row is None or len(data) < _LEAST_SAMPLES:
         return
     order = [state for state in NAMES.values() if any(d["series"] == state for d in data)]
     by, axis = marks.series_colour("series", order), {"labelOverlap": True, "labelAngle": 0}
@@ -178,7 +178,7 @@ def _chosen(bench: Bench) -> tuple[str, Row | None]:
     tolls: dict[tuple[str, str, str], list[Toll]] = defaultdict(list)
     for toll in bench.results.index.tolls:
         tolls[toll.probe, toll.metric, str(toll.parameters)].append(toll)
-    for means in MEANINGS:
+    for means in _MEANINGS:
         for row in bench.own(bench.rows):
             named = tolls.get((row.probe, row.metric, str(row.parameters)), [])
             is_typical = row.unit == "ns" and any(toll.typical for toll in named)
@@ -192,7 +192,7 @@ def _of_only_probe(bench: Bench) -> tuple[str, Row | None]:
     own."""
     timed = [row for row in bench.own(bench.rows) if row.unit == "ns"]
     of_metric = [row for row in timed if row.metric == timed[0].metric]
-    if len({row.probe for row in bench.rows}) != 1 or not 0 < len(of_metric) < LEAST_SAMPLES:
+    if len({row.probe for row in bench.rows}) != 1 or not 0 < len(of_metric) < _LEAST_SAMPLES:
         return "", None
     return timed[0].probe, timed[0]
 
@@ -213,4 +213,4 @@ def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
         for of_sample, state in zip(of_samples, read.states, strict=True)
         for cost in of_sample.tolist()
     ]  # fmt: skip
-    return data[:: -(-len(data) // MOST_SAMPLES) or 1]
+    return data[:: -(-len(data) // _MOST_SAMPLES) or 1]

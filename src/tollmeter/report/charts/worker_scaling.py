@@ -17,23 +17,23 @@ from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.marks import layer, quantitative
 from tollmeter.report.numbers import of_row, quantity
 
-SPEED_UP = Subject("scaling", "Throughput over workers",
+_SPEED_UP = Subject("scaling", "Throughput over workers",
                    "What multiple of one worker's throughput do N threads, or N processes, reach?",
                    ("throughput-of-workers",))  # fmt: skip
 PANELS = {"threads": "threads of one process", "processes": "processes"}
 HEIGHT = 320
-HEADROOM = 1.2
+_HEADROOM = 1.2
 """Ratio of the axis end to perfect scaling, which only noise exceeds."""
 
 
 def speed_up_of_workers(bench: Bench) -> Iterator[Chart]:
     """Yields the chart of speed-up; none unless a single worker was timed. Ratios of rows without an interval are left
     out."""
-    rows = [row for row in bench.own(bench.meaning(*SPEED_UP.means)) if has_interval(row)]
+    rows = [row for row in bench.own(bench.meaning(*_SPEED_UP.means)) if has_interval(row)]
     alone = {_line(row): row for row in rows if whole_number(row, "workers") == 1}
     data = [_point(row, alone[_line(row)]) for row in rows if _line(row) in alone]
     if max((datum["x"] for datum in data), default=1) > 1:
-        yield SPEED_UP.chart(_spec(data), rows, _caption(data))
+        yield _SPEED_UP.chart(_spec(data), rows, _caption(data))
 
 
 def _line(row: Row) -> tuple[object, object]:
@@ -64,7 +64,7 @@ def _caption(data: Sequence[Datum]) -> str:
 def _spec(data: Sequence[Datum]) -> Spec:
     several = sorted({datum["x"] for datum in data})
     axis = {"values": several, "grid": False, "format": "d"}
-    scale = {"domain": [0, HEADROOM * several[-1]], "nice": False, "clamp": True}
+    scale = {"domain": [0, _HEADROOM * several[-1]], "nice": False, "clamp": True}
     x = quantitative("x", title="workers, each on a CPU of its own", axis=axis,
                      scale={"zero": False, "nice": False, "padding": 12})  # fmt: skip
     y = quantitative("y", title="throughput, as a multiple of one worker's", axis={"tickCount": 6}, scale=scale)
