@@ -22,27 +22,27 @@ from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, p
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
-"""Statuses after which a point is not visited again: the boundary does not exist here, its number is worthless, or it
-takes too much of the run's time."""
+"""Statuses after which a point is not visited again: the boundary does not exist on this machine, the answer is wrong,
+or a visit takes too much of the run's time."""
 _MOST_FAILURES = 2
 _FOR_KNEES = 0.05
-"""Share of the budget for points near cache boundaries if there is too little time for all points."""
+"""Share of the budget for added points near cache boundaries if there is too little time for all points."""
 _LARGE_SHARE = 0.125
-"""Share of the remaining time for large layouts in a round: the first of them shows what the others cost."""
+"""Share of the remaining time for large layouts in a round. The first of them shows what the others cost."""
 _SHOWN_SHARE = 0.75
-"""Share of the remaining time, less the first visits of other small points, for the intervals of first-screen points.
-Beyond a last cache of 260 MiB their large layouts take more."""
+"""Share of the remaining time for intervals of first-screen points, after the time for the first visits of other small
+points is subtracted. Large layouts beyond a last cache of 260 MiB would take more."""
 _LEAST_WALL_MS = 300
-"""The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
-after this time at the earliest."""
+"""Shortest time limit of a visit, in ms. A visit begins only if its expected cost fits into the remaining budget, and
+is ended when that is used up, but not before this time."""
 
 Place = tuple[Point, tuple[int, ...]]
 """A point and the CPUs of its visit."""
 
 
 class Layout(NamedTuple):
-    """A layout of a point or pair on some CPUs: its number, the number of visits requested in it, and the round of the
-    last one."""
+    """A layout of a point or of a group of compared points, on some CPUs. round: round of its last visit. number:
+    number of the layout, from 0. served: number of visits requested in it."""
 
     round: int
     number: int = 0
@@ -50,8 +50,8 @@ class Layout(NamedTuple):
 
 
 class Schedule:
-    """The order of visits of one run. `begin` chooses the points of a round, `next` its visits one by one. points: all
-    points of the run."""
+    """The order of visits of one run. `begin` chooses the points of a round, and `next` returns its visits one by one.
+    points: all points of the run."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Schedule:
         built: Sequence[Outcome] = (),
     ) -> None:
         """Creates a schedule. has_ended: whether the process of the last visited layout has ended, by itself or to free
-        its memory. done: outcomes of earlier sessions, whose last round is completed; built: the outcomes whose
-        executables exist."""
+        its memory. done: outcomes of earlier sessions, of which the last round is completed first. built: outcomes of
+        earlier sessions whose executables exist."""
         self._plan = plan
         self._judging = judging
         self._has_ended = has_ended
@@ -95,7 +95,8 @@ class Schedule:
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
     def begin(self, left_s: float) -> bool:
-        """Chooses the points of the next round. False if none is left to visit."""
+        """Chooses the points of the next round. Returns False if none is left to visit. left_s: remaining budget in
+        seconds."""
         self._round += 1
         self.is_cut = False
         points = self._due(left_s)
@@ -105,39 +106,41 @@ class Schedule:
         return bool(points)
 
     def _wait_for(self, left_s: float) -> int:
-        """Returns the ms that a visit of the round may wait for an uncontended core. On a permanently contended
-        core the remaining visits must still fit: at least the visits for intervals, and at most as many as were
-        made."""
+        """Returns the ms that each visit of the round may wait for an uncontended core. Even if the core is contended
+        all the time, the other visits still fit: for each point the visits of an interval, and beyond these at most as
+        many as it has had."""
         to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
         needed_s = sum(visits * self._seconds_of([point]) for point, visits in to_come.items())
         spare_s = left_s - needed_s - self._to_count_s(to_come)
         return int(1000 * max(0.0, spare_s) / max(1, sum(to_come.values()), len(self._queue)))
 
     def _to_come(self, point: Point) -> int:
-        seen = self._count(point)
+        """Returns the visits of a point for which time is reserved."""
+        visits = self._count(point)
         if self._plan.is_of_pairs:  # pairs on the uncontended core are worth more than many pairs
-            return max(LAYOUT_SERVES, LEAST_BLOCKS * LAYOUT_SERVES - seen)
+            return max(LAYOUT_SERVES, LEAST_BLOCKS * LAYOUT_SERVES - visits)
         least = self._for_interval(point)
-        return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
+        return least - visits if visits < least else max(1, int(min(self._visits_wanted(point), 2 * visits)) - visits)
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the CPUs that were requested for a visit, even if another CPU replaced one."""
+        """Returns the CPUs that were requested for a visit, even if it ran on a replacement CPU."""
         return self._plan.also[:1] if cpus and {*cpus} <= {*self._plan.also} and len(cpus) == 1 else cpus
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
         """Returns the visits of points in this order, with the visits of a matrix spread evenly among them: every part
-        of a round visits all relations of CPUs, so that a change of the machine's state does not look like a
-        difference between them."""
+        of a round visits all relations of CPUs, so that a change of the state of the machine does not look like a
+        difference between relations."""
         spread: list[tuple[float, int, Place]] = []
         for number, point in enumerate(order):
-            several = self._placements(point)
-            for place, cpus in enumerate(several):
-                part = number / len(order) if len(several) == 1 else (place + 0.5) / len(several)
-                spread.append((part, number, (point, cpus)))
-        return [place for *_, place in sorted(spread, key=lambda visit: visit[:2])]
+            placements = self._placements(point)
+            for index, cpus in enumerate(placements):
+                share_of_round = number / len(order) if len(placements) == 1 else (index + 0.5) / len(placements)
+                spread.append((share_of_round, number, (point, cpus)))
+        return [index for *_, index in sorted(spread, key=lambda visit: visit[:2])]
 
     def next(self, left_s: float) -> Visit | None:
-        """Returns the next visit of the round; None at its end."""
+        """Returns the next visit of the round that fits into the remaining budget (left_s, seconds); None at the end of
+        the round."""
         while self._queue:
             point, cpus = place = self._queue.popleft()
             if (point, self._round, cpus) in self._made or self._has_failed(point):
@@ -146,29 +149,31 @@ class Schedule:
                 self.is_cut = not self._is_begun
                 continue
             self._is_begun, self.is_cut = True, False
-            layout = self._layouts[self._turn_of(place)] = self._next_layout(place)
+            layout = self._layouts[self._layout_key(place)] = self._next_layout(place)
             return self._visit(point, self._round, cpus, layout.number, left_s)
         return None
 
     def _has_failed(self, point: Point) -> bool:
+        """Returns whether a point is not visited again: it failed twice, or in a way that a further visit does not
+        change."""
         seen = self._seen.get(point, [])
         failures = sum(outcome.status != "ok" for outcome in seen)
         return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in seen)
 
     def _placements(self, point: Point) -> list[tuple[int, ...]]:
-        """Returns the next pairs of a matrix after the visited ones; once each pair has its visits, the pairs with wide
-        intervals."""
-        seen = self._count(point)
-        placements, of_pairs = self._plan.placements(point, seen), self._visits_of_pairs.get(point, 0)
-        if seen < of_pairs:
-            return placements[: of_pairs - seen]
+        """Returns the CPUs of the next visits of a point. For a matrix these are the pairs after the visited ones; once
+        each pair has its visits, the pairs with wide intervals."""
+        visits = self._count(point)
+        placements, of_pairs = self._plan.placements(point, visits), self._visits_of_pairs.get(point, 0)
+        if visits < of_pairs:
+            return placements[: of_pairs - visits]
         wide = self._judging.wide_pairs(point) if of_pairs else ()
         return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place) -> Layout:
-        """Returns the layout of the next visit, which is common to the points of a pair. It is used for the most
+        """Returns the layout of the next visit, which all points of a compared group share. A layout serves the most
         efficient number of visits. If its process has ended, the next visit sets up another layout."""
-        last = self._layouts.get(self._turn_of(place))
+        last = self._layouts.get(self._layout_key(place))
         if last is None or last.round == self._round:
             return last or Layout(self._round)
         if self._plan.is_of_pairs:
@@ -176,34 +181,35 @@ class Schedule:
         elif place[0] in self._paired:
             is_over = True  # a ratio takes five layouts, and a study has many ratios
         else:
-            serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
+            efficient_visits = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
             is_new = last.number + 1 < LEAST_VISITS and self._has_several_layouts(place[0])
-            # Visits of one layout say nothing about the next run's: an interval's third visit has another one.
+            # The third visit gets another layout: an interval needs two layouts, since the next run has others.
             is_new = is_new or (last.number + 1 < LEAST_LAYOUTS and last.served + 1 >= LEAST_VISITS)
-            is_over = is_new or last.served >= serves or self._has_ended(place)
+            is_over = is_new or last.served >= efficient_visits or self._has_ended(place)
         return Layout(self._round, last.number + 1) if is_over else last._replace(
             round=self._round, served=last.served + 1
         )  # fmt: skip
 
     def _next_s(self, place: Place) -> float:
-        """Returns the seconds of the next visit, with the set-up of its layout if that is a new one."""
+        """Returns the seconds of the next visit, including the set-up if its layout is new."""
         point = place[0]
         if self._next_layout(place).served == 1:
             return self._first_s(point)
         return self._costs.visit_s(point, self._plan.effort_of(point))
 
     def _has_several_layouts(self, point: Point) -> bool:
-        """Returns whether each visit of an interval has its own layout: three layouts of a large buffer give an
-        interval by which two runs can be compared."""
+        """Returns whether each visit of an interval has a layout of its own, as for a large buffer on the first screen:
+        three layouts give an interval by which two runs can be compared."""
         return self._costs.is_large(point) and is_shown(self._plan, point)
 
-    def _turn_of(self, place: Place) -> Place:
-        """Returns the key of a pair's layouts."""
+    def _layout_key(self, place: Place) -> Place:
+        """Returns the key by which layouts are kept: the reference point of a compared group, else the point, with the
+        CPUs."""
         return self._plan.against.get(place[0], place[0]), place[1]
 
     def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], layout: int, left_s: float) -> Visit:
-        """Returns a visit with the iterations of the previous visit: calibrating them again takes as long as two
-        samples. layout: number of the layout."""
+        """Returns a visit with the iterations of the previous visit, since calibrating them again takes as long as two
+        samples. round_, layout: numbers of the round and of the layout. left_s: remaining budget in seconds."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
         visit = self._plan.visit(
@@ -217,24 +223,25 @@ class Schedule:
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:
-        """Returns the visit that records a point that cannot be visited."""
+        """Returns the visit under which a refusal of the point is recorded."""
         return self._visit(point, 0, (), 0, 0.0)
 
     def learn(self, visit: Visit, seconds: float, counted_s: float = 0.0) -> None:
-        """Records the cost of a visit. seconds: time from request to answer, without its wait for an uncontended core,
-        and without counted_s, the counting of its work, which is done once for each point."""
+        """Records the cost of a visit. seconds: time from request to answer, without the wait for an uncontended core
+        and without counted_s. counted_s: seconds for counting the work, which is done once for each point."""
         place = visit.point, visit.cpus
         self._counted_s += [counted_s] if counted_s else []
-        effort, is_first = self._plan.effort_of(visit.point), self._layouts[self._turn_of(place)].served == 1
+        effort, is_first = self._plan.effort_of(visit.point), self._layouts[self._layout_key(place)].served == 1
         self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
 
     # ---- the points of a round --------------------------------------------------------------------------------------
 
     def _count(self, point: Point) -> int:
-        """The number of visits so far."""
+        """Returns the number of visits of a point so far."""
         return len(self._seen.get(point, ()))
 
     def is_done(self, point: Point) -> bool:
+        """Returns whether a point needs no further visit, since it has converged or failed."""
         seen = self._count(point)
         return self._has_failed(point) or 0 < seen >= self._visits_wanted(point)
 
@@ -242,16 +249,17 @@ class Schedule:
         return all(self.is_done(point) for point in self.points)
 
     def _visits_wanted(self, point: Point) -> float:
-        """Returns the visits that a point needs. A matrix of CPUs needs visits of all pairs, and then one of each pair
-        with a wide interval; its own row needs few of these."""
-        of_pairs, seen = self._visits_of_pairs.get(point, 0), self._count(point)
+        """Returns the total number of visits that a point needs. A matrix of CPUs needs its planned visits of all
+        pairs, and then one more of each pair with a wide interval. The row over all pairs needs fewer."""
+        of_pairs, visits = self._visits_of_pairs.get(point, 0), self._count(point)
         if not of_pairs:
             return self._judging.visits_wanted(point)
-        return of_pairs if seen < of_pairs else seen + len(self._judging.wide_pairs(point))
+        return of_pairs if visits < of_pairs else visits + len(self._judging.wide_pairs(point))
 
     def _due(self, left_s: float) -> list[Point]:
-        """Returns the points of the next round: first every point once, a study's claims until each has an interval,
-        and small points before large ones; then the points whose next visits gain most."""
+        """Returns the points of the next round: first every point once, the claims of a study until each has an
+        interval, and small points before large ones; then the points whose next visits narrow their intervals most.
+        left_s: remaining budget in seconds."""
         if self._plan.is_of_pairs:
             return self._due_interleaved(left_s)
         due = [
@@ -271,10 +279,11 @@ class Schedule:
         """Returns the points for which there is time: the small points, and the large ones if half of the time suffices
         for them.
 
-        Otherwise large points have a share of the time while small points converge: first the points that show memory,
+        Otherwise large points get a share of the time while small points converge: first the points that show memory,
         then other first-screen points, then the cheapest. Beyond a last cache of 480 MiB the large layouts take longer
-        than a run. So the first large layout of a probe is visited alone, since it shows the cost of the others:
-        256 MiB took 0.3 s on one machine and 11 s on another."""
+        than a run. So the first large layout of a probe is visited alone, to measure the cost of the others: a layout
+        of 256 MiB took 0.3 s on one machine and 11 s on another. fresh: points due in this round. left_s: remaining
+        budget in seconds."""
         large = [point for point in fresh if self._costs.is_large(point)]
         is_last = all(self.is_done(point) or self._costs.is_large(point) for point in self.points)
         chosen = large if is_last else self._first_layouts(large)
@@ -285,33 +294,34 @@ class Schedule:
         is_cheap = sum(costs_s) <= left_s / 2
         kept = chosen if is_cheap else fitting(chosen, costs_s, left_s if is_last else self._share_s(chosen, left_s))
         kept = kept or fitting(chosen, costs_s, left_s)[:1]
-        out = set(large).difference(kept)
-        return [point for point in fresh if point not in out]
+        left_out = set(large).difference(kept)
+        return [point for point in fresh if point not in left_out]
 
     def _share_s(self, large: Iterable[Point], left_s: float) -> float:
-        """Returns the seconds for large points of this round. The points that show memory have up to half of the time,
-        if the small points still get their intervals."""
+        """Returns the seconds for large points in this round. The points that show memory get up to half of the
+        remaining time, if the small points still get their intervals."""
         of_memory_s = sum(self._first_s(point) for point in large if point in self._of_memory)
         small = [point for point in self.points if not self._costs.is_large(point)]
         return max(_LARGE_SHARE * left_s, min(of_memory_s, left_s / 2, left_s - self._to_intervals_s(small)))
 
     def _first_layouts(self, large: Iterable[Point]) -> list[Point]:
-        """Returns the large points whose cost is estimated from a large layout of their probe; of the other probes the
-        cheapest point."""
+        """Returns the large points whose cost can be estimated from a large layout of their probe; for each other probe
+        only its cheapest point."""
         first: dict[str, Point] = {}
         for point in sorted(large, key=self._first_s):
             first.setdefault(point.probe, point)
         return [point for point in large if self._costs.knows_layouts(point) or first[point.probe] == point]
 
     def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
-        """Returns the points with the other points of their pairs, since a ratio is of visits of one round."""
+        """Returns the points together with the points that they are compared with, since a ratio is of visits of one
+        round."""
         of_group = {point: group for group in groups(self._plan.against) for point in group}
         chosen = dict.fromkeys(itertools.chain.from_iterable(of_group.get(point, (point,)) for point in points))
         return [point for point in chosen if not self._has_failed(point)]
 
     def _due_for_review(self, left_s: float) -> list[Point]:
-        """Points that the judge reports as different, after as many visits as an interval needs: before that they are
-        visited in any case."""
+        """Returns the points that were measured in another state of the machine than the others, if they have the
+        visits of an interval. Points with fewer visits are due in any case."""
         differing = [
             point
             for point in self._judging.differing()
@@ -324,9 +334,9 @@ class Schedule:
         return differing
 
     def _claims_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """Returns the points of a study's claims that lack visits for an interval, if the time suffices for an
-        interval, points of this machine before emulated points; then the points of its tables; else all points. So a
-        short budget answers the study's question before it begins other points."""
+        """Returns the points of a study's claims that lack an interval and can be visited in time, those of this
+        machine before emulated ones; if there are none, likewise the points of its tables; else all points. So a short
+        budget answers the study's question before other points are begun."""
         ranks = {
             point: (rank, not is_here(point.target)) for point in points if (rank := self._rank(point)) != UNCLAIMED
         }
@@ -335,8 +345,9 @@ class Schedule:
         return [point for point in lacking if ranks[point] == first] or points
 
     def _rank(self, point: Point) -> int:
-        """Returns the rank of a point by its claim; an emulated point has none if this machine answers the claim, since
-        a claim is judged by the hardware's time if there is one."""
+        """Returns the rank of a point among the claims of the study, lowest first; UNCLAIMED if it belongs to none. An
+        emulated point has none if the same point was measured on this machine, since a claim is judged by the time on
+        hardware if there is one."""
         if not is_here(point.target):
             here = self._seen.get(msgspec.structs.replace(point, target=HERE), ())
             if any(outcome.status == "ok" for outcome in here):
@@ -346,19 +357,22 @@ class Schedule:
         return self._ranks[point]
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """Returns the points of a study's claims, then those of its tables, as long as every other point can still get
-        an interval.
+        """Returns the points that are visited before all others, by the first of these rules that gives any.
 
-        Then the small points of the first screen until each has an interval. If there is too little time for its
-        levels, or for one visit of every other small point, its tolls get their intervals first.
-        Then one visit of every other small point: what it costs is known only then.
+        First the points of a study's claims, then those of its tables, if every other point can still get an interval.
+
+        Then the small points of the first screen that lack an interval, if there is time for these intervals and for
+        one visit of every other small point; else only the tolls of the first screen.
+
+        Then one visit of every other small point, since its cost is unknown before.
+
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
-        Then all points without an interval; if only large points lack one, and need more than half of the time, all
-        points."""
+        Then all points without an interval; or all points, if only large ones lack an interval and need more than half
+        of the time."""
         for rank in range(UNCLAIMED):
             claims = [point for point in points if self._rank(point) == rank]
-            # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
+            # A claim may be decided before its points converge, so all points of claims get equally many visits.
             soon = [point for point in claims if self._lacks_interval(point)] or claims
             spare_s = left_s - self._to_intervals_s(set(points).difference(claims))
             if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
@@ -381,13 +395,13 @@ class Schedule:
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
-        """Returns the due points and the tolls of the first screen that have an interval. Each round visits these few
-        points until they converge."""
+        """Returns the due points and the tolls of the first screen that have an interval. Every round visits these few
+        tolls until they converge. points: candidates."""
         tolls = (point for point in points if is_shown(self._plan, point) and not is_of_level(self._plan, point))
         return [*dict.fromkeys([*due, *(point for point in tolls if not self._lacks_interval(point))])]
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
-        """Returns as many points as get an interval in this time, the cheapest first."""
+        """Returns the cheapest points, as many as get an interval in spare_s seconds, in their original order."""
         costs_s = {point: self._to_intervals_s([point]) for point in points}
         for point in sorted(costs_s, key=lambda point: costs_s[point]):
             spare_s -= costs_s[point]
@@ -396,21 +410,21 @@ class Schedule:
         return [*costs_s]
 
     def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
-        """Returns the points that are not large, if half of the time suffices for them: setting up all large layouts
-        takes as long as several rounds of the other points."""
-        waiting = any(self._costs.is_large(point) and not self._seen.get(point) for point in lacking)
+        """Returns the points that are not large, if half of the time suffices for their intervals: setting up all large
+        layouts takes as long as several rounds of the other points. lacking: points without an interval."""
+        has_unvisited_large = any(self._costs.is_large(point) and not self._seen.get(point) for point in lacking)
         small = [point for point in lacking if not self._costs.is_large(point)]
-        return small if waiting and small and self._to_intervals_s(small) <= left_s / 2 else lacking
+        return small if has_unvisited_large and small and self._to_intervals_s(small) <= left_s / 2 else lacking
 
     def _converging(self, points: Iterable[Point], spare_s: float) -> list[Point]:
-        """Returns as many points as converge in this time, the cheapest first. A point that refinement added locates
-        the boundary of a cache, where the cost differs by layout: it needs only an interval."""
+        """Returns the cheapest points, as many as converge in spare_s seconds. Points that refinement added are left
+        out: each locates the boundary of a cache, where the cost differs by layout, and needs only an interval."""
         wishes = sorted([self._wish(point) for point in points if point in self._planned], key=Wish.to_settle_s)
         return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
-        """Returns the seconds until each point has its interval; for a large point, until its first visit, unless the
-        first screen shows it."""
+        """Returns the seconds until each point has its interval. A large point that the first screen does not show
+        counts with one visit."""
         lacking = [point for point in points if self._lacks_interval(point)]
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
@@ -419,40 +433,45 @@ class Schedule:
         return visits_s + large_s + self._to_count_s(lacking)
 
     def _layouts_lacking(self, point: Point) -> int:
-        """Returns the layouts that an interval still needs if each of its visits has its own."""
+        """Returns the number of layouts that an interval still needs if each of its visits has its own layout; else
+        0."""
         return LEAST_VISITS - self._count(point) if self._has_several_layouts(point) else 0
 
     def _to_count_s(self, points: Iterable[Point]) -> float:
-        """Returns the seconds for counting the work of each point not yet visited, estimated from visited points."""
+        """Returns the seconds for counting the work of the points not yet visited, estimated from visited points."""
         return fmean(self._counted_s or [0.0]) * sum(not self._count(point) for point in points)
 
     def _lacks_interval(self, point: Point) -> bool:
+        """Returns whether a point has fewer visits than an interval needs, and may have more."""
         return self._count(point) < self._for_interval(point) and not self.is_done(point)
 
     def _for_interval(self, point: Point) -> int:
-        """Returns the number of visits for an interval; for a ratio of a study, one visit of each block."""
+        """Returns the number of visits that an interval needs: for a ratio of a study, one visit for each block."""
         return LEAST_BLOCKS if point in self._paired else LEAST_VISITS
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
-        """Returns the points whose ratio to a reference point is not precise enough, with the reference point, if it
-        answers."""
+        """Returns the points whose ratio to their reference point is not precise enough, with the reference point,
+        unless it failed. Empty if they do not fit into the remaining budget."""
         due: list[Point] = []
-        for *several, other in groups(self._plan.against):
-            still = [point for point in several if not self.is_done(point)]
-            due += [*still, other] if still and not self._has_failed(other) else []
+        for *compared, reference in groups(self._plan.against):
+            imprecise = [point for point in compared if not self.is_done(point)]
+            due += [*imprecise, reference] if imprecise and not self._has_failed(reference) else []
         return due if self._round == 0 or sum(map(self._first_s, due)) <= left_s else []
 
     def _wish(self, point: Point) -> Wish[Point]:
-        places, seen = len(self._placements(point)), self._count(point)
-        is_new = seen < LEAST_VISITS and self._has_several_layouts(point)
+        """Returns the wish of a point for visits: its number of visits so far, the number it needs, and the seconds of
+        the next."""
+        places, visits = len(self._placements(point)), self._count(point)
+        is_new = visits < LEAST_VISITS and self._has_several_layouts(point)
         visit_s = self._first_s(point) if is_new else self._seconds_of([point])
-        return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, visit_s)
+        return Wish(point, visits, visits + (self._visits_wanted(point) - visits) / places, visit_s)
 
     def _first_s(self, point: Point) -> float:
+        """Returns the seconds of a first visit of a layout, with its set-up."""
         return self._costs.first_visit_s(point, self._plan.effort_of(point))
 
     def _seconds_of(self, points: Iterable[Point], effort: Effort | None = None) -> float:
-        """Returns the seconds of one visit to each point, at each of its placements."""
+        """Returns the seconds of one visit to each point at each of its placements."""
         return sum(
             len(self._placements(point)) * self._costs.visit_s(point, self._plan.effort_of(point, effort))
             for point in points
@@ -460,9 +479,9 @@ class Schedule:
 
     def refine(self, left_s: float) -> None:
         """Adds the points that curves lack to the next round, the cheapest of each curve first, while all needed visits
-        fit, or while the added visits take only a small share of the budget. Locating a cache boundary matters more
-        than the precision of each point, so the lowest effort suffices for other points. Sizes beyond a planned
-        sweep get only the small share, since each takes twice as long as the previous one."""
+        still fit, or while the added visits take only a small share of the budget. The other points are counted at the
+        lowest effort, since locating a cache boundary matters more than their precision. Sizes beyond a planned sweep
+        get only the small share, since each takes twice as long as the previous one."""
         spare = left_s - sum(self._missing_s(point) for point in self.points if not self.is_done(point))
         for curve in self._plan.curves():
             added = {
@@ -477,10 +496,10 @@ class Schedule:
                 self.points[point] = None
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
-        """Returns the wall time in seconds of the visits that a point still needs: at least one visit, since it has not
-        converged. For a large point of the first screen, each visit of an interval has its own layout."""
-        seen = self._count(point)
-        visits_s = max(1, planned_visits(point) - seen) * self._seconds_of([point], effort)
+        """Returns the wall time in seconds of the visits that a point still needs, at least one visit. For a large
+        point of the first screen, each visit of an interval has its own layout."""
+        visits = self._count(point)
+        visits_s = max(1, planned_visits(point) - visits) * self._seconds_of([point], effort)
         return max(visits_s, self._layouts_lacking(point) * self._first_s(point))
 
 

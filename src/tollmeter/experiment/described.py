@@ -43,15 +43,16 @@ from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = USUAL_PAGE_BYTES
-"""Highest ratio of the bus traffic to the bytes: an access moves no more than its page."""
+"""Highest ratio of the bytes on the bus to the bytes that an operation accesses: one access of a byte moves at most its
+page."""
 PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
          ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
-"""Pairs of values of which the first is part of the second, as the runtime and the allocator probes
-(probes/datamodel/heap_metrics.h) report them."""
+"""Pairs (part, whole) of gauges, as the runtime and the allocator probes (probes/datamodel/heap_metrics.h) report
+them."""
 MADE_FOR = "-march=", "-mabi=", "-m32", "-m64", "-mx32"
 """Compiler flags that determine which CPUs, and which of their modes, execute a file."""
 COMMANDS = "workload."
-"""Prefix of the names of a suite's workloads, whose own files state how they are built."""
+"""Prefix of the names of a suite's workloads. Each workload's own build file states its compiler flags."""
 WORK_IS_MEANT = "a shorter time and a higher rate are better, and a visit does work of the kind that its rate counts"
 HAS_CONTROL = "a visit has a control if its probe has one, and only then"
 SHA256_DIGITS, HEXADECIMAL = 2 * sha256().digest_size, frozenset("0123456789abcdef")
@@ -59,24 +60,24 @@ SEEDED = "the seed of a layout is derived from the run's seed"
 MOST_UNDER_WAY = 2
 """Highest number of unfinished visits: one is timed, and one is set up meanwhile."""
 MOST_LAYOUTS = MANY_VISITS
-"""Highest number of layouts of a point whose seeds are derived again."""
+"""Largest number of layouts of a point whose seeds are derived again."""
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
     ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
     ("loongarch",): ("loongarch",),
 }  # fmt: skip
-"""Prefixes of ABI names, and prefixes of the machine names (`uname -m`) of CPUs that execute them directly."""
+"""ABI names that begin with a key run directly on CPUs whose machine name (`uname -m`) begins with its value."""
 VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"), ("vsx", "altivec"): ("ppc",),
            ("rvv",): ("riscv",)}  # fmt: skip
-"""Prefixes of vector kernels' names, and of the machine names of CPUs that execute them."""
+"""Vector kernels whose names begin with a key run on CPUs whose machine name begins with its value."""
 
 
 class Asked(NamedTuple):
-    """The request of a run; a field that was not requested is empty. started: start of the run, as it was recorded.
-    words: words of the command. reused: the run contains visits of an earlier run; interleaved: points alternate with
-    other points. probes: names and globs that a visit may match; selects: the selected values. budget_s: the budget; 0
-    if every budget visits all points; planned_s: the sufficient budget. counters: None if unknown. private_bytes,
-    widths, deviations: results of earlier runs."""
+    """The request of a run; a field that was not requested is empty. started: recorded start of the run. words: words
+    of the command. reused: whether the run contains visits of an earlier run. interleaved: whether the visits of
+    compared points alternate. probes: names and globs, one of which each visit matches. selects: the selected values.
+    budget_s: the budget, 0 if every budget visits all points. planned_s: the sufficient budget. counters: None if
+    unknown. private_bytes, widths, deviations: results of earlier runs that the run was given."""
 
     seed: int = 0
     cpus: Sequence[int] = ()
@@ -99,10 +100,10 @@ class Asked(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The content of a journal. seconds: duration of the run; 0 if it does not cover all visits; differs: whether a
-    copy of the first stream differs from it; lost: number of damaged streams; begins: indices of the outcomes at which
-    measuring was resumed, possibly after a reboot that restarted the clock. notes: run time in seconds after a number
-    of visits, with the activity at that time. table: columns of the outcomes. status: why the run ended."""
+    """The content of a journal. seconds: duration of the run, 0 if it does not cover all visits. differs: whether a
+    copy of the first stream differs from it. lost: number of damaged streams. begins: indices of the outcomes at which
+    the run was resumed, possibly after a reboot that restarted the clock. notes: run time in seconds, number of visits
+    so far, and activity of the machine at that time. table: columns of the outcomes. status: why the run ended."""
 
     machine: Machine
     clock: ClockReading | None
@@ -126,16 +127,19 @@ Places = Iterator[tuple[int, str]]
 
 
 def _copies(recorded: Recorded) -> Iterator[str]:
+    """Yields a rule if the two copies of the machine's record differ."""
     if recorded.differs:
         yield "the two copies of the machine's record are equal, and describe a probe once"
 
 
 def _machine(recorded: Recorded) -> Iterator[str]:
+    """Yields the rules that the description of the machine breaks."""
     yield from unlikely(recorded.machine)
 
 
 def _numbered(recorded: Recorded) -> Iterator[str]:
-    """Yields a sentence if a requested visit has no record. Visits in progress at the end of a run are exempt."""
+    """Yields a rule if a visit number below the last is without a record. Visits in progress when a session ended are
+    exempt."""
     several, last = len(recorded.outcomes), max((visit.visit for visit in recorded.outcomes), default=0)
     under_way = recorded.lost + MOST_UNDER_WAY * (1 + len(recorded.begins))
     if several and not recorded.asked.reused and last + 1 - several > under_way:
@@ -150,17 +154,17 @@ OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
 
 
 def _described(recorded: Recorded) -> Places:
-    """Returns visits whose executable or parameters the run does not describe. A value that a visit chose itself, such
-    as the fastest kernel, is part of the key by which its work is compared."""
+    """Yields visits with an executable, revision, parameters or work that contradict the run's description. Work is
+    compared between visits of one point that chose the same values, such as the fastest kernel."""
 
-    def of(visit: Outcome) -> object:
+    def chosen_point(visit: Outcome) -> object:
         return visit.point, *sorted(visit.chosen.items())
 
     built = {(build.probe, build.abi) for build in recorded.builds}
     work = defaultdict[object, Counter[object]](Counter)
     for visit, count in zip(recorded.table.firsts, recorded.table.counts.tolist(), strict=True):
         if visit.status == "ok" and visit.samples:
-            work[of(visit)][visit.work] += count
+            work[chosen_point(visit)][visit.work] += count
 
     def why(visit: Outcome) -> str:
         point, probe = visit.point, recorded.probes.get(visit.point.probe)
@@ -173,13 +177,17 @@ def _described(recorded: Recorded) -> Places:
             return "a visit has its probe's revision"
         if known and not _has_parameters(known, {name: value for name, value in point.parameters if name != RELATION}):
             return "a visit's parameters are those of its probe"
-        is_other = visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
+        is_other = (
+            visit.samples and len(seen := work[chosen_point(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
+        )
         return "the work of an iteration is the same in all visits of a point" if is_other else ""
 
     return recorded.table.broken(why)
 
 
 def _has_parameters(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
+    """Returns whether the given parameters are the probe's: each a choice or, without choices, not a negative number.
+    known: choices by name."""
     return known.keys() == given.keys() and all(
         str(value) in known[name] if known[name] else not isinstance(value, int) or value >= 0
         for name, value in given.items()
@@ -187,16 +195,16 @@ def _has_parameters(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Va
 
 
 def _built(recorded: Recorded) -> Places:
-    """Returns visits of a probe that has several executables for an ABI, or an executable for other CPUs than most of
-    the ABI's executables. Executables may come from several compilers: a package contains some, and the machine's
-    compiler builds others."""
-    several = Counter((build.probe, build.abi) for build in {*recorded.builds})
-    made = defaultdict[object, Counter[object]](Counter)
+    """Yields visits of a probe that has several executables for one ABI, or one for other CPUs than most executables of
+    the ABI, or none that can be a file. Executables may come from several compilers: a package contains some, and the
+    machine's compiler builds the others."""
+    executables = Counter((build.probe, build.abi) for build in {*recorded.builds})
+    flags_of_group = defaultdict[object, Counter[object]](Counter)
     for build in recorded.builds:
-        made[_group(build)][_made_for(build)] += 1
+        flags_of_group[_group(build)][_made_for(build)] += 1
     others = {(build.probe, build.abi) for build in recorded.builds
-              if _made_for(build) != made[_group(build)].most_common(1)[0][0]}  # fmt: skip
-    odd = others | {key for key, count in several.items() if count > 1}
+              if _made_for(build) != flags_of_group[_group(build)].most_common(1)[0][0]}  # fmt: skip
+    odd = others | {key for key, count in executables.items() if count > 1}
     files = {(build.probe, build.abi) for build in recorded.builds if _is_no_file(build)}
 
     def why(visit: Outcome) -> str:
@@ -209,18 +217,19 @@ def _built(recorded: Recorded) -> Places:
 
 
 def _is_no_file(build: Build) -> bool:
-    """Returns whether a build names no executable: the runtime alone fills several pages. Some records of a build leave
-    out what the host reads of the file."""
+    """Returns whether a build's size or hash is not that of an executable: the runtime alone fills several pages. A
+    build record may lack both."""
     digits = build.sha256 and not (len(build.sha256) == SHA256_DIGITS and {*build.sha256} <= HEXADECIMAL)
     return bool(digits or 0 < build.size_bytes < USUAL_PAGE_BYTES or build.size_bytes < 0)
 
 
 def _group(build: Build) -> object:
+    """Returns the key of the builds that are for the same CPUs: those of one ABI, with workloads apart."""
     return build.abi, build.probe.startswith(COMMANDS)
 
 
 def _loaded(recorded: Recorded) -> Places:
-    """Returns visits whose process has another size of code or data than most processes of its executable."""
+    """Yields visits whose process has another size of code or data, in bytes, than most processes of its executable."""
     of_builds = defaultdict[object, dict[int, object]](dict)
     for place, visit in enumerate(recorded.outcomes):
         if is_of_this_machine(visit) and "code" in visit.gauges:
@@ -234,11 +243,12 @@ def _loaded(recorded: Recorded) -> Places:
 
 
 def _made_for(build: Build) -> object:
+    """Returns the compiler flags that select the CPUs which execute a build."""
     return tuple(word for word in build.flags.split() if word.startswith(MADE_FOR))
 
 
 def _meant(recorded: Recorded) -> Places:
-    """Returns visits whose metrics and companions differ from the probe's description."""
+    """Yields visits whose metrics, work or companions contradict the probe's description."""
     broken = {name: next((why for faults, why in OF_PROBES if any(faults(probe))), "")
               for name, probe in recorded.probes.items()}  # fmt: skip
 
@@ -259,10 +269,12 @@ OF_PROBES: Sequence[tuple[Callable[[Probe], Iterator[str]], str]] = (
     (wrong_values, "a parameter has choices if it is a choice, and its typical value is one of them"),
     (wrong_ranges, "a range is of numbers, and begins before it ends"),
 )  # fmt: skip
-"""Rules of a description that held for every version. A probe that breaks one is left out of the build."""
+"""Rules of a probe's description that hold for every version of Tollmeter. A probe that breaks one is left out of the
+build."""
 
 
 def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
+    """Returns whether a visit did no work of a kind that its probe's rates count."""
     units = {metric.unit for metric in probe.metrics if metric.source in ("body", "difference")}
     work = visit.work
     needs = ("B/s", work.bytes), ("flop/s", work.flops), ("ns", work.operations)
@@ -270,8 +282,8 @@ def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
 
 
 def _moves_other_bytes(_: Probe, visit: Outcome) -> bool:
-    """Returns whether declared work is negative, or its bus traffic is below its bytes or many times as much. A write
-    may load its line first, and each strided access moves a line."""
+    """Returns whether declared work is negative, or its bytes on the bus are fewer than its bytes or many times as
+    many. A write may load its line first, and each strided access moves a line."""
     work = visit.work
     return min(work.bytes, work.flops, work.bus_bytes, work.operations, work.footprint_bytes) < 0 or bool(
         work.bus_bytes and not work.bytes <= work.bus_bytes <= MOST_TRAFFIC * work.bytes
@@ -279,6 +291,8 @@ def _moves_other_bytes(_: Probe, visit: Outcome) -> bool:
 
 
 def _has_other_lanes(probe: Probe, visit: Outcome) -> bool:
+    """Returns whether companions that run all the time have no times, other companions have times, or their number is
+    not that of the other workers."""
     paces = {role.pace for role in probe.roles}
     if not paces or not visit.samples or not (paces == {"lockstep"} or (paces == {"background"} and visit.workers)):
         return False
@@ -288,35 +302,40 @@ def _has_other_lanes(probe: Probe, visit: Outcome) -> bool:
 
 
 def _shares_a_cpu(_: Probe, visit: Outcome) -> bool:
-    """Returns whether workers that take turns on a CPU have a real-time priority, at which one would keep it."""
+    """Returns whether workers that share a CPU have a real-time priority, at which one of them would keep the CPU."""
     return visit.priority == "real-time" and len({*visit.workers}) < len(visit.workers)
 
 
 def _counts_no_control(probe: Probe, visit: Outcome) -> bool:
+    """Returns whether work or events of a control were counted although the probe has none."""
     counts, events = visit.counted, visit.events
     has_counts = counts and (counts.control_calls or counts.control_instructions)
     return not probe.control and bool(has_counts or (events and events.control))
 
 
 def _works_elsewhere(_: Probe, visit: Outcome) -> bool:
+    """Returns whether a worker is on a CPU that is not the visit's, or the timed worker began on another CPU than the
+    first worker's."""
     return not {*visit.workers} <= {*visit.cpus} or bool(
         visit.workers and visit.samples and visit.samples[0].witness.cpu_before not in (-1, visit.workers[0])
     )
 
 
 def _is_not_alone(probe: Probe, visit: Outcome) -> bool:
+    """Returns whether a visit has companions although its probe has none."""
     has_lanes = bool(visit.samples) and Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes
     return not probe.roles and bool(has_lanes or (visit.workers and not probe.spreads))
 
 
 def _reports_what_is_timed(probe: Probe, visit: Outcome) -> bool:
-    """Returns whether a visit reports, as a gauge, a metric that its probe times. A probe of many CPUs has further
-    values that its description does not name."""
+    """Returns whether a gauge has the name of a timed metric. A probe of many CPUs also reports gauges that its
+    description does not name."""
     return bool({metric.name for metric in probe.metrics if metric.source != "gauge"} & {*visit.gauges})
 
 
 def _stops_its_ladder(probe: Probe, visit: Outcome) -> bool:
-    """Returns whether a visit has times of its counted batches although its probe times only a part of its body."""
+    """Returns whether a visit has times of its counted batches although its probe stops the clock in a part of its
+    body."""
     return bool(probe.pauses and visit.counted and visit.counted.ladder)
 
 
@@ -334,36 +353,38 @@ OF_VISITS_MEANT: Sequence[tuple[Callable[[Probe, Outcome], bool], str]] = (
 
 
 def _asked_for(recorded: Recorded) -> Places:
+    """Yields visits whose probe, CPUs, ABI, target or priority was not requested."""
     asked = recorded.asked
     places = {target.split(":")[0] for target in asked.targets}
-    others = {
+    unselected = {
         name for name in recorded.probes if asked.probes and not any(fnmatchcase(name, one) for one in asked.probes)
     }
 
     def why(visit: Outcome) -> str:
         if visit.status != "ok":
             return ""
-        is_of = (
+        is_requested = (
             (not asked.cpus or not is_of_this_machine(visit) or set(visit.cpus) <= set(asked.cpus))
             and (not asked.abis or visit.point.abi in asked.abis)
             and (not places or visit.point.target.split(":")[0] in places)
             and (places or not visit.point.target.startswith(OTHER_MACHINE))
             and (asked.priority != "normal" or visit.priority == "normal")
         )
-        if visit.point.probe in others:
+        if visit.point.probe in unselected:
             return "a visit is of a probe that its suite selects"
-        if not is_of:
+        if not is_requested:
             return "the CPUs, ABI, target and priority of a visit are those that were requested"
-        is_odd = len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus)
-        return "a visit lists each of its CPUs once, and at least one if it is pinned" if is_odd else ""
+        has_wrong_cpus = len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus)
+        return "a visit lists each of its CPUs once, and at least one if it is pinned" if has_wrong_cpus else ""
 
     return recorded.table.broken(why)
 
 
 def _seeded(recorded: Recorded) -> Places:
-    """Returns visits whose layout seed is not derived from the run's seed although other layouts of the point, or of
-    its other sizes, are. A bundle draws its own seeds, and a parameter may have been renamed. A visit may run on
-    another CPU than planned."""
+    """Yields visits whose layout seed is not derived from the run's seed although other layouts of the point, or of the
+    point's other sizes, are. A point without any derived seed is exempt, since a bundle draws its own seeds, and a
+    parameter may have been renamed. The seed may be that of any allowed CPU, since a visit may run on another CPU than
+    planned."""
     asked = recorded.asked
     others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
     of_point = defaultdict[object, list[int]](list)
@@ -371,31 +392,31 @@ def _seeded(recorded: Recorded) -> Places:
     for place, (visit, number) in enumerate(zip(recorded.outcomes, recorded.table.points.tolist(), strict=True)):
         if visit.seed and not asked.reused:
             of_point["interleaved" if asked.interleaved else owners[number]].append(place)
-    own, foreign = set[object](), defaultdict[object, list[int]](list)
-    for whose, places in of_point.items():
+    derived, foreign = set[object](), defaultdict[object, list[int]](list)
+    for owner, places in of_point.items():
         count = min(MOST_LAYOUTS, len(places) + MOST_UNDER_WAY)
-        made = cache(lambda cpus, whose=whose, count=count: _Layouts(asked.seed, count, whose, cpus))
-        used = defaultdict[Point, list[tuple[int, int]]](list)
-        odd = []
+        layouts_on = cache(lambda cpus, owner=owner, count=count: _Layouts(asked.seed, count, owner, cpus))
+        layouts_of_point = defaultdict[Point, list[tuple[int, int]]](list)
+        underived = []
         for number, place in enumerate(places, 1):
             visit = recorded.outcomes[place]
-            tried = (made(cpus).number(visit.seed) for cpus in (visit.cpus, *others))
-            layout = next((one for one in tried if one is not None), None)
-            odd += [place] * (layout is None)
-            used[visit.point].append((layout or 0, place))
-            if len(odd) == number == LEAST_SAMPLES:
+            candidates = (layouts_on(cpus).number(visit.seed) for cpus in (visit.cpus, *others))
+            layout = next((one for one in candidates if one is not None), None)
+            underived += [place] * (layout is None)
+            layouts_of_point[visit.point].append((layout or 0, place))
+            if len(underived) == number == LEAST_SAMPLES:
                 break
         curve = _curve(recorded.outcomes[places[0]].point)
-        if len(odd) in (len(places), LEAST_SAMPLES) and len(odd) == number:
+        if len(underived) in (len(places), LEAST_SAMPLES) and len(underived) == number:
             foreign[curve] += places
         else:
-            own.add(curve)
-            yield from ((place, SEEDED) for place in odd)
-        if not odd and not recorded.lost and not asked.interleaved:
-            yield from _left_out(used.values())
-    yield from ((place, SEEDED) for curve in foreign.keys() & own for place in foreign[curve])
-    if own and not asked.interleaved:
-        yield from _exchanged(recorded, [place for curve in foreign.keys() - own for place in foreign[curve]])
+            derived.add(curve)
+            yield from ((place, SEEDED) for place in underived)
+        if not underived and not recorded.lost and not asked.interleaved:
+            yield from _left_out(layouts_of_point.values())
+    yield from ((place, SEEDED) for curve in foreign.keys() & derived for place in foreign[curve])
+    if derived and not asked.interleaved:
+        yield from _exchanged(recorded, [place for curve in foreign.keys() - derived for place in foreign[curve]])
 
 
 def _owner(point: Point) -> object:
@@ -404,23 +425,27 @@ def _owner(point: Point) -> object:
 
 
 def _curve(point: Point) -> object:
-    """Returns the key of points that differ only in numeric parameters, by the names they had when planned."""
+    """Returns the key of points that differ only in numeric parameters. A parameter has the name that it had when the
+    run was planned."""
     return point.probe, *(pair for pair in point.parameters if not isinstance(pair[1], int))
 
 
 def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
-    """Returns visits whose seed belongs to another point."""
-    whose = {_owner(point) for point in recorded.table.of_points}
+    """Yields visits whose seed is that of another point. places: indices of the visits to examine."""
+    owners = {_owner(point) for point in recorded.table.of_points}
     of_cpus = defaultdict[tuple[int, ...], list[int]](list)
     for place in places:
         of_cpus[recorded.outcomes[place].cpus].append(place)
     for cpus, several in of_cpus.items():
-        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_SAMPLES)}
-        yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in made)
+        seeds = {
+            layout_seed(recorded.asked.seed, layout, owner, cpus) for owner in owners for layout in range(LEAST_SAMPLES)
+        }
+        yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in seeds)
 
 
 def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
-    """Returns the visits of points that skip a layout: each layout of a point is visited before the next is made."""
+    """Yields the visits of points that skip a layout: layouts are visited in the order of their numbers. of_points: for
+    each point the layout number and index of its visits."""
     for several in of_points:
         layouts = {layout for layout, _ in several}
         if len(layouts) <= max(layouts):
@@ -428,47 +453,55 @@ def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
 
 
 class _Layouts:
-    """Layout numbers of a point on some CPUs, by their seeds. A run uses few of the possible layouts, and deriving a
-    seed takes 8 us."""
+    """Finds the number of a layout by its seed, for a point on some CPUs. Seeds are derived when needed: a run uses few
+    of the possible layouts, and deriving one seed takes 8 us."""
 
-    def __init__(self, seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> None:
+    def __init__(self, seed: int, count: int, owner: object, cpus: tuple[int, ...]) -> None:
+        """Prepares the layouts numbered 0 to count - 1. seed: the run's. owner: the key that determines a layout."""
         self._numbers = dict[int, int]()
-        self._others = ((layout_seed(seed, layout, whose, cpus), layout) for layout in range(count))
+        self._others = ((layout_seed(seed, layout, owner, cpus), layout) for layout in range(count))
 
     def number(self, seed: int) -> int | None:
+        """Returns the number of the layout with this seed; None if none of the first `count` layouts has it."""
         while seed not in self._numbers and (other := next(self._others, None)):
             self._numbers[other[0]] = other[1]
         return self._numbers.get(seed)
 
 
 def _laid_out(recorded: Recorded) -> Places:
-    """Returns visits of several points with one seed, which is derived from the point, except for interleaved
-    points."""
+    """Yields visits whose seed is used by several points, unless the point has most of the visits with this seed. A
+    seed is derived from its point, except for interleaved points."""
     table, numbers = recorded.table, dict[object, int]()
     owners = np.array([numbers.setdefault(_owner(point), len(numbers)) for point in table.of_points], int)[table.points]
     seeds = table.column(lambda visit: hash(visit.seed), np.int64)
     order = np.lexsort((owners, seeds))
-    again = seeds[order][1:][(np.diff(seeds[order]) == 0) & (np.diff(owners[order]) != 0)]
-    shared = np.flatnonzero(np.isin(seeds, again) & (seeds > 0)).tolist()
-    if recorded.asked.interleaved or not shared:
+    repeated_seeds = seeds[order][1:][(np.diff(seeds[order]) == 0) & (np.diff(owners[order]) != 0)]
+    suspects = np.flatnonzero(np.isin(seeds, repeated_seeds) & (seeds > 0)).tolist()
+    if recorded.asked.interleaved or not suspects:
         return
     of_seeds = defaultdict[int, Counter[int]](Counter)
-    for place in shared:
+    for place in suspects:
         of_seeds[seeds[place]][owners[place]] += 1
-    for place in shared:
-        several = of_seeds[seeds[place]]
-        if several[owners[place]] < several.most_common(1)[0][1] * 2:
+    for place in suspects:
+        visits_of_point = of_seeds[seeds[place]]
+        if visits_of_point[owners[place]] < visits_of_point.most_common(1)[0][1] * 2:
             yield place, "no two points have layouts of one seed"
 
 
 def _executed(recorded: Recorded) -> Places:
-    """Returns visits whose ABI or vector kernel this CPU cannot execute directly."""
+    """Yields visits whose ABI or vector kernel this CPU cannot execute directly."""
     machine = recorded.machine.architecture
 
     def why(visit: Outcome, word: str, families: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> str:
-        can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
-        is_odd = machine and is_of_this_machine(visit) and visit.status == "ok" and can and not machine.startswith(can)
-        return f"a CPU of {machine} executes {word}" if is_odd else ""
+        runs_on = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
+        is_impossible = (
+            machine
+            and is_of_this_machine(visit)
+            and visit.status == "ok"
+            and runs_on
+            and not machine.startswith(runs_on)
+        )
+        return f"a CPU of {machine} executes {word}" if is_impossible else ""
 
     yield from recorded.table.broken(lambda visit: why(visit, visit.point.abi, FAMILIES))
     yield from recorded.table.broken(lambda visit: why(visit, str(visit.point.values().get("kernel", "")), VECTORS))
@@ -476,7 +509,7 @@ def _executed(recorded: Recorded) -> Places:
 
 
 def _sized(recorded: Recorded) -> Places:
-    """Returns visits with a buffer larger than memory, or with a line or page size that is not the machine's."""
+    """Yields visits with a buffer larger than memory, or with a line or page size that is not the machine's."""
     kinds = (cache for kind in recorded.machine.kinds for cache in kind.caches)
     lines = {cache.line_bytes for cache in (*recorded.machine.caches, *kinds) if cache.line_bytes}
 
@@ -484,22 +517,22 @@ def _sized(recorded: Recorded) -> Places:
         counts = visit.counted
         if not is_of_this_machine(visit) or visit.status != "ok":
             return ""
-        held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
-        if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes > 0:
+        buffer_bytes = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
+        if max(buffer_bytes, visit.work.footprint_bytes) > recorded.machine.memory_bytes > 0:
             return "a buffer is no larger than memory"
         if counts and counts.line_bytes and lines and counts.line_bytes not in lines:
             return "a visit's cache line is the machine's"
         if counts and counts.hugetlb_bytes % (recorded.machine.page_bytes or 1):
             return "a buffer in huge pages has whole pages"
-        has_other = counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes
-        return "a visit's page is the machine's" if has_other else ""
+        has_other_page = counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes
+        return "a visit's page is the machine's" if has_other_page else ""
 
     return recorded.table.broken(why)
 
 
 def _accounted(recorded: Recorded) -> Places:
-    """Returns visits with a process value that is negative, exceeds memory, or exceeds the whole of which it is
-    a part."""
+    """Yields visits with a gauge of memory or faults that is negative, much larger than memory, or larger than the
+    whole of which it is a part."""
     memory = recorded.machine.memory_bytes or inf
     for place, visit in enumerate(recorded.outcomes):
         if not is_of_this_machine(visit) or not visit.gauges or visit.status != "ok":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison of two points with interleaved visits: which is slower, and by how much."""
+"""Compares two points with interleaved visits: which is slower, and by how much."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from tollmeter.numbers.stats import benjamini_hochberg
 
 MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007
 """Highest p-values at which two points are called different, so that at most 0.5 % of equal pairs are. The first is for
-a pair whose measuring the budget ended. The second is for a pair that reached its precision: blocks that scatter little
-by chance end a run early, and their scatter then understates the error (decision 14)."""
+a pair whose measuring was ended by the budget, the second for a pair that reached its precision: blocks that scatter
+little by chance end a run early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
-"""Smallest difference that is resolved, as a share: a batch is read to the clock's step, about 1e-4 of its time, and
-the time that it pays once is estimated for each side. A run of 143 layouts distinguished two executables of one source,
-by 0.001 %."""
+"""Smallest difference that is resolved, as a share. A batch is timed to a clock step, about 1e-4 of its time, and its
+overhead is estimated for each point. A run of 143 layouts called two executables of one source different, by 0.001
+%."""
 _LEAST_WHOLE = 1 / 3
-"""Share of the pairs from which those on the uncontended core are used alone."""
+"""Least share of all pairs on an uncontended core with which only these pairs are used."""
 
 Against = tuple[Point, Point]
 """A point and its reference point."""
@@ -58,17 +58,20 @@ Pair = tuple[int, float, float]
 
 
 class _Side(NamedTuple):
-    """One of two interleaved points. readings: its visits by round; paid: the times that its batches pay once."""
+    """One of two interleaved points. readings: its visits by round. paid: the times that each of its batches pays
+    once."""
 
     probe: Probe
     readings: Mapping[int, Reading]
     paid: Overheads
 
     def stated(self, metric: Metric) -> Metric:
-        """Returns the metric in the form of the point's rows: a counted rate is instructions for one of its units."""
+        """Returns the metric as the rows of this point state it: if instructions were counted, a rate becomes
+        instructions of one of its units."""
         return as_instructions(metric) if "instructions" in self.clocks() else metric
 
     def clocks(self) -> set[Clock]:
+        """Returns the kinds of clocks that timed the visits."""
         return {read.outcome.clock.kind for read in self.readings.values()}
 
 
@@ -77,7 +80,7 @@ def opposed(
     precision: float = RATIO_PRECISION,
 ) -> tuple[Opposed, ...]:  # fmt: skip
     """Returns one record for each timed metric of each pair that has enough visits, in the order of the pairs.
-    precision: the requested half-width."""
+    precision: the requested half-width, as a share."""
     sides = _sides(outcomes, pairs, probes, known)
     ratios = [
         (point, other, (same, sides[point].stated(metric)), compared)
@@ -95,26 +98,26 @@ def opposed(
 
 
 def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
-    """Returns the timed metrics that two probes share by name; else the first metric of each, if these have one unit: a
-    transfer is compared with a load."""
+    """Returns the timed metrics that two probes share by name; else the first timed metric of each, if both have the
+    same unit, so that for example a transfer can be compared with a load."""
     timed, others = ([metric for metric in each.metrics if is_timed(metric)] for each in (probe, other))
     named_alike = {metric.name: metric for metric in others}
-    several = [(metric, named_alike[metric.name]) for metric in timed if metric.name in named_alike]
-    firsts = [(timed[0], others[0])] if timed and others and timed[0].unit == others[0].unit else []
-    return several or firsts
+    shared = [(metric, named_alike[metric.name]) for metric in timed if metric.name in named_alike]
+    first_pair = [(timed[0], others[0])] if timed and others and timed[0].unit == others[0].unit else []
+    return shared or first_pair
 
 
 def visits_wanted_of_two(
     outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known, precision: float
 ) -> float:
-    """Returns the total number of visits that each of two points needs for a ratio of this certainty, by the first
-    point's first timed metric."""
+    """Returns the total number of visits that each of two points needs for a ratio of this half-width, by the first
+    timed metric that both have; infinite if one of them has no usable visit."""
     sides = _sides(outcomes, [pair], probes, known)
     if len(sides) < len(pair):
         return inf
     first, other = (sides[point] for point in pair)
-    metric, same = next(iter(in_common(first.probe, other.probe)), (None, None))
-    compared = _ratio(other, first, (same, metric)) if metric and same else None
+    metric, other_metric = next(iter(in_common(first.probe, other.probe)), (None, None))
+    compared = _ratio(other, first, (other_metric, metric)) if metric and other_metric else None
     visits = len(first.readings)
     return visits * blocks_wanted(compared, precision) / compared.blocks if compared else visits + LEAST_BLOCKS
 
@@ -122,7 +125,8 @@ def visits_wanted_of_two(
 def _sides(
     outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known
 ) -> dict[Point, _Side]:
-    """Returns the sides of all pairs, without points whose check failed once, which have no number."""
+    """Returns the readings of the points of all pairs, without points that gave a wrong answer once: these have no
+    number."""
     wrong = {outcome.point for outcome in outcomes if outcome.status == "wrong_answer"}
     points = {point for pair in pairs for point in pair} - wrong
     by_point: dict[Point, list[Outcome]] = {}
@@ -137,30 +141,32 @@ def _sides(
 
 
 def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio | None:
-    """Returns the second point over the first, each by its metric; None if too little was timed. Uses only uncontended
-    pairs if they are at least a third of all."""
+    """Returns the second point over the first, each by its metric; None if too little was timed. Uses only the pairs on
+    an uncontended core if they are at least a third of all."""
     if first.paid.bent(metrics[0]) or second.paid.bent(metrics[1]):
         return None
-    every = list(_pairs(first, second, metrics, uncontended=False))
+    all_pairs = list(_pairs(first, second, metrics, uncontended=False))
     if metrics[1].source == "gauge":
-        return ratio_of_blocks(blocks_of_runs(every))
+        return ratio_of_blocks(blocks_of_runs(all_pairs))
     uncontended = list(_pairs(first, second, metrics, uncontended=True))
-    enough = len(uncontended) >= _LEAST_WHOLE * len(every)
-    return (ratio_of_blocks(blocks_of(uncontended)) if enough else None) or ratio_of_blocks(blocks_of(every))
+    is_enough = len(uncontended) >= _LEAST_WHOLE * len(all_pairs)
+    return (ratio_of_blocks(blocks_of(uncontended)) if is_enough else None) or ratio_of_blocks(blocks_of(all_pairs))
 
 
 def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, uncontended: bool) -> Iterator[Pair]:
-    """Yields a pair of costs for each round that visited both points."""
+    """Yields the layout seed and both costs for each round that visited both points. uncontended: use only samples on
+    an uncontended core."""
     for round_ in sorted(first.readings.keys() & second.readings.keys()):
         read, other = first.readings[round_], second.readings[round_]
-        costs_first = _cost(read, metrics[0], first.paid, uncontended)
-        costs_second = _cost(other, metrics[1], second.paid, uncontended)
-        if min(costs_first, costs_second) > 0:
-            yield read.outcome.seed, costs_first, costs_second
+        first_cost = _cost(read, metrics[0], first.paid, uncontended)
+        second_cost = _cost(other, metrics[1], second.paid, uncontended)
+        if min(first_cost, second_cost) > 0:
+            yield read.outcome.seed, first_cost, second_cost
 
 
 def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> float:
-    """Returns the cost of one visit; 0 if it has no sample in the requested state."""
+    """Returns the median cost of one visit; 0 if too few of its samples are in the requested state. uncontended: as in
+    `_pairs`."""
     if metric.source == "gauge":
         return read.outcome.gauges.get(metric.name, 0.0)
     own_costs = costs(read, metric, paid)
@@ -174,7 +180,7 @@ def _record(
     point: Point, other: Point, metrics: tuple[Metric, Metric], compared: Ratio, verdict: OpposedVerdict
 ) -> Opposed:
     """Returns the record of an interleaved pair. For a rate, the ratio of costs is inverted. metrics: the other point's
-    metric, and the point's metric as it was timed or counted."""
+    metric, then the point's, as they were timed or counted."""
     other_metric, metric = metrics
     ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
@@ -186,13 +192,13 @@ def _record(
 
 
 def pair_name(point: Point | Row) -> str:
-    """Returns the name of a point in `opposed` and `uncompared`."""
+    """Returns the name of a point in the records of pairs (`opposed`, `uncompared`)."""
     parameters = point.parameters.items() if isinstance(point, Row) else point.parameters
     return " ".join([point.probe, *assignments(parameters), point.abi])
 
 
 def differs(compared: Ratio, adjusted: float, precision: float) -> bool:
-    """Returns whether two points differ. adjusted: p-value adjusted for the number of pairs of the run. precision:
+    """Returns whether two points differ. adjusted: p-value adjusted for the number of ratios in the run. precision:
     half-width at which measuring ends."""
     is_precise = blocks_wanted(compared, precision) <= compared.blocks
     most = MOST_P_WHEN_PRECISE if is_precise else MOST_P
@@ -200,6 +206,7 @@ def differs(compared: Ratio, adjusted: float, precision: float) -> bool:
 
 
 def _verdict(compared: Ratio, metric: Metric, adjusted: float, precision: float) -> OpposedVerdict:
+    """Returns the verdict on the first point of a pair."""
     if not differs(compared, adjusted, precision):
         return "cannot tell"
     if metric.better == "neither":
@@ -208,7 +215,8 @@ def _verdict(compared: Ratio, metric: Metric, adjusted: float, precision: float)
 
 
 def is_same(pair: Opposed, share: float) -> bool:
-    """Returns whether a pair without a difference is the same within a share: its whole interval lies within it."""
+    """Returns whether a pair that was not found different is the same within a share: its whole interval lies within
+    it."""
     return pair.verdict == "cannot tell" and 1 / (1 + share) <= pair.low and pair.high <= 1 + share
 
 
@@ -221,7 +229,7 @@ def uncompared(
     probes: Mapping[str, Probe],
     compared_pairs: Sequence[Opposed],
 ) -> tuple[Uncompared, ...]:
-    """Returns the pairs without a ratio in any metric. compared_pairs: the existing ratios."""
+    """Returns the pairs that have a ratio in no metric, each with the reason. compared_pairs: the existing ratios."""
     compared = {(done.point, done.against) for done in compared_pairs}
     lacking = []
     for pair in pairs:
@@ -244,7 +252,7 @@ def uncompared(
 
 
 def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> str:
-    """Returns why a longer run would give no ratio either; empty if it may give one."""
+    """Returns why a longer run would give no ratio either; empty if it may."""
     good = {outcome.point for outcome in outcomes if outcome.status == "ok"}
     for outcome in outcomes:
         is_lost = outcome.status == "wrong_answer" or (outcome.status != "interrupted" and outcome.point not in good)
@@ -258,8 +266,9 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
 
 
 def seconds_wanted(outcomes: Sequence[Outcome], lacking: Sequence[Uncompared], points: int, run: RunInfo) -> float:
-    """Returns the seconds of measuring until each pair has the layouts that a ratio needs, from this run's time in
-    timed batches and its other time per layout; infinite if the run has no visit, or no pair lacks layouts."""
+    """Returns the seconds of measuring until each pair has the layouts that a ratio needs, by the time of this run in
+    timed batches and its other time for each layout. Infinite if the run has no visit, or no pair lacks layouts.
+    points: number of points to measure."""
     visits = [outcome for outcome in outcomes if outcome.status == "ok"]
     if not visits or not any(pair.is_short for pair in lacking):
         return inf

@@ -34,10 +34,10 @@ from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):
-    """The cost of a row in one state of the machine: on an uncontended core (`uncontended`), over all samples (`all`),
-    beside a busy sibling hyperthread (`contended`), or in the first or second of two modes of unknown cause; `unknown`
-    if the evidence could not be read. share: share of the row's samples in this state. median, low, high: the estimate
-    and its 95 % interval, in the row's unit. error, freedom, runs_sd: as in a row."""
+    """The cost of a row in one state of the core or of the row: `uncontended` core, `contended` (beside a busy sibling
+    hyperthread), `all` samples, `first` or `second` of two modes of unknown cause, or `unknown` if the evidence could
+    not be read. share: share of the row's samples in this state. median, low, high: the estimate and its 95 % interval,
+    in the row's unit. error, freedom, runs_sd: as in a row."""
 
     state: StateName
     share: Portion
@@ -50,8 +50,8 @@ class State(Record, frozen=True):
 
 
 class EventRate(Record, frozen=True):
-    """The number of events of one operation. value: median over the visits; low, high: the lowest and the highest
-    visit."""
+    """The number of events of one operation. source: how the events were counted. value: median over the visits. low,
+    high: values of the lowest and the highest visit. visits: number of visits."""
 
     source: EventSource
     value: float
@@ -61,21 +61,23 @@ class EventRate(Record, frozen=True):
 
 
 class Row(Record, frozen=True):
-    """One metric at one point. probe, abi, target, parameters: the point; revision: revision of the probe; clock: kind
-    of the clock that timed it. status: ok, or why there is no number; reason: the same in a sentence.
+    """One metric at one point. probe, abi, target, parameters: the point. revision: revision of the probe. clock: kind
+    of the clock that timed it. better: whether less or more is better. status: ok, or why there is no number. reason:
+    the same in a sentence, or a remark on an ok row.
 
-    median, low, high: the estimate and its 95 % interval in the row's state, in `unit`; minimum, quartiles, modes:
-    lowest value, quartiles and modes of the same samples. error: standard error of the median's logarithm by the visits
-    alone; freedom: its degrees of freedom; runs_sd: standard deviation of the logarithm between runs; low..high
-    contains both. converged: whether the interval is as narrow as requested.
+    median, low, high: the estimate and its 95 % interval in the state of the row, in `unit`. minimum, quartiles, modes:
+    lowest value, quartiles and modes of the same samples, in `unit`. error: standard error of the median's logarithm by
+    the visits alone. freedom: degrees of freedom of this error. runs_sd: standard deviation of the logarithm between
+    runs; low..high contains both. converged: whether the interval is as narrow as requested.
 
-    visits, samples, discarded: their numbers. layouts: number of layouts of the state's visits. state: state of the
-    headline; states: every state with enough samples, the headline first. clock_hz: clock to which the times were
-    converted, None if they were not; unadjusted: the median before the conversion. own_ratio: the target's own time
-    over an external clock's. relation: relation of the worker's CPU to that of its (farthest) companion; None without a
-    companion, or if unreported. chosen: actual values of chosen parameters, for example the kernel that was `best`; `
-    or ` between several. shares: name of the cache that contains its data, if other guests of the host use it too.
-    counters: events of one operation, by perf's names."""
+    visits, samples, discarded: numbers of visits, of samples used, and of samples discarded. layouts: number of memory
+    layouts of the visits in the row's state. state: state in which median, low and high are given. states: every state
+    with enough samples, this one first. clock_hz: clock to which the times were converted, None if they were not.
+    unadjusted: median before the conversion. own_ratio: time by the target's clock over time by an external clock.
+    relation: farthest relation of a companion's CPU to the worker's CPU; None without a companion, or if unreported.
+    chosen: values that the probe chose on this machine, for example the kernel for `best`; several are joined by ` or
+    `. shares: name of the cache that contains the row's data, if other guests of the host use it too. counters: events
+    of one operation, by perf's names."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -114,7 +116,7 @@ class Row(Record, frozen=True):
 
     @property
     def value(self) -> float:
-        """Returns the median. Raises Failure (1), with the row's reason, unless its status is ok."""
+        """Returns the median. Raises Failure (1) with the reason of the row if its status is not ok."""
         if self.status != "ok" or self.median is None:
             row = " ".join((self.probe, *assignments(self.parameters.items()), self.metric))
             raise Failure(f"{row} has no value: {self.reason or self.status}", 1)
@@ -122,19 +124,20 @@ class Row(Record, frozen=True):
 
 
 class Level(Record, frozen=True):
-    """One level of the measured hierarchy. size_bytes: measured size; size_low..size_high: its 95 % interval; memory
-    has no size. size_low alone: a lower bound, since a sibling hyperthread used a part of it. os_size_bytes: the size
-    that the system reports. latency_ns, latency_cycles: a load from this level; latency_low..latency_high: 95 %
-    interval in ns. read_bytes_per_second: highest read rate of one core; read_low..read_high: its 95 % interval, None
-    for too few visits; read_by: the kernel that reached it. parallelism: number of loads in flight at once.
+    """One level of the measured hierarchy. size_bytes: measured size. size_low..size_high: 95 % interval of the size;
+    memory has no size. size_low alone is a lower bound, measured while a sibling hyperthread used a part of the cache.
+    os_size_bytes: size that the system reports. latency_ns, latency_cycles: time of a load from this level.
+    latency_low..latency_high: its 95 % interval in ns. read_bytes_per_second: highest read rate of one core.
+    read_low..read_high: its 95 % interval, None for too few visits. read_by: the kernel with this rate. Rate and kernel
+    are None if a requested kernel has no number in this level, since it may be the fastest. parallelism: number of
+    loads in flight at once.
 
-    reading_low, reading_high: of the last cache, if measured: reading runs at this level's rate up to the first size,
-    and more slowly from the second on. If the size by latency is not between them, size_low..size_high covers both.
-    states: both latencies of sizes that this level serves in some visits only. read_by and read_bytes_per_second are
-    None if a requested kernel has no number in this level, since it may be the fastest. few_samples: number of samples
-    of the latency, if these are of too few visits for an interval; else 0. not_apart_from: the next level, if this one
-    was not resolved from it and so has no size; not_apart_why: too few visits, or other workloads. read_missing,
-    parallelism_missing: why a requested value is missing."""
+    reading_low, reading_high: sizes of the last cache in bytes, if measured: reading runs at the rate of this level up
+    to the first size, and more slowly from the second on. If the size by latency is not between them,
+    size_low..size_high covers both. states: both latencies of sizes that this level serves in some visits only.
+    few_samples: number of samples of the latency, if their visits are too few for an interval; else 0. not_apart_from:
+    the next level, if this level was not resolved from it and so has no size. not_apart_why: the reason: too few
+    visits, or other workloads. read_missing, parallelism_missing: why a requested value is missing."""
 
     level: str
     size_bytes: float | None
@@ -161,10 +164,10 @@ class Level(Record, frozen=True):
 
 
 class Fall(Record, frozen=True):
-    """A fall of a rate over length: constant up to after_n, and slower from by_n on. after_bytes, by_bytes: memory that
-    an operation touches at these lengths, 0 if unknown. slower: ratio of the times of one operation. lost_ns: time that
-    an operation loses; least_ns: time of the hardware instruction on as much memory, 0 if not timed there. cause:
-    `unknown` without proof. levels: caches that end at the fall, if memory is the cause."""
+    """A fall of a rate over vector length: the rate is constant up to after_n, and lower from by_n on. after_bytes,
+    by_bytes: memory that an operation touches at these lengths, 0 if unknown. slower: ratio of the times of one
+    operation. lost_ns: time that an operation loses. least_ns: time of the hardware instruction on as much memory, 0 if
+    not timed. cause: `unknown` without proof. levels: caches that end at the fall, if memory is the cause."""
 
     after_n: int
     by_n: int
@@ -179,7 +182,8 @@ class Fall(Record, frozen=True):
 
 class Lengths(Record, frozen=True):
     """One rate over vector length. parameters: all parameters except the length. first_n, last_n: shortest and longest
-    length. usual_ns: time of an operation before the first fall. falls: nearest first; none if the rate never falls."""
+    length, in elements. usual_ns: time of an operation before the first fall. falls: in ascending length; empty if the
+    rate never falls."""
 
     probe: str
     abi: str
@@ -194,7 +198,7 @@ class Lengths(Record, frozen=True):
 
 
 class Evidence(Record, frozen=True):
-    """One number in evidence of a claim: a row, or a fact of the machine."""
+    """One number in evidence of a claim, from a row or a fact of the machine. what: the quantity in words."""
 
     what: str
     value: float | str
@@ -202,8 +206,9 @@ class Evidence(Record, frozen=True):
 
 
 class Setting(Record, frozen=True):
-    """A system file that a user may write. path: a glob of equal files. values: values to write, the first that is
-    permitted. among: the file that lists the permitted values; empty if all are permitted."""
+    """A system file that a user may write. path: a glob, which may match several files of equal meaning. values: values
+    to write; the first permitted one is used. among: file that lists the permitted values; empty if all are
+    permitted."""
 
     path: str
     values: tuple[str, ...]
@@ -211,9 +216,9 @@ class Setting(Record, frozen=True):
 
 
 class Finding(Record, frozen=True):
-    """A claim that could be false, its evidence and its remedy. name: family.claim_in_snake_case. claim, remedy:
-    sentences. rank: what it affects; proof: whether it was measured, counted or read. settings: system settings that
-    would change it."""
+    """A claim that could be false, with its evidence and remedy. name: family.claim_in_snake_case. claim, remedy:
+    sentences. rank: which results are affected. proof: whether the claim was measured, counted or read. settings:
+    system settings that would change it."""
 
     name: str
     severity: Severity
@@ -226,15 +231,16 @@ class Finding(Record, frozen=True):
 
     @property
     def is_fact(self) -> bool:
-        """Returns whether the claim is counted or read, and inferred from no time: it is true in any run, even a short
-        or busy one."""
+        """Returns whether the claim was counted or read, and not inferred from times. Such a claim is true in any run,
+        even a short or busy one."""
         return self.proof != "measured"
 
 
 class Inference(Record, frozen=True):
-    """One property inferred from the rows beyond the hierarchy. name: in words; kind: the property, the same on every
-    machine; level, parameters: its subject. low..high: 95 % interval of a number; yes or no has neither unit nor
-    interval. system: the system's value. reason: why value is None."""
+    """One property inferred from the rows beyond the hierarchy. name: the property in words. kind: the property, named
+    alike on every machine. level, parameters: what it is a property of. value: a number in `unit` with its 95 %
+    interval low..high, or true or false without unit and interval. system: value that the system reports. reason: why
+    value is None."""
 
     name: str
     kind: InferenceKind
@@ -250,7 +256,7 @@ class Inference(Record, frozen=True):
 
 class Toll(Record, frozen=True):
     """One line of the toll table. toll: the boundary in words. value, low, high: the cost and its 95 % interval, in
-    `unit`; cycles: the cost in core cycles, None if unknown; states: the cost in each state of the core. typical:
+    `unit`. cycles: the cost in core cycles, None if unknown. states: the cost in each state of the core. typical:
     whether the parameters are the probe's typical ones. note: a second mode, or a remark of the row. reason: why value
     is None. visits, samples: their numbers."""
 
@@ -274,10 +280,10 @@ class Toll(Record, frozen=True):
 
 
 class Charge(Record, frozen=True):
-    """The charge for one kind of crossing of a command. name: the kind; count: number of crossings; errors: number that
-    failed. ns: CPU time of all crossings; None if unknown. boundary_ns: the part of it for entering and leaving the
-    kernel. bytes: number of transferred bytes; None if the call transfers none. bound: `about` for a price, `at least`
-    or `at most` if a part is invisible or may belong to another process."""
+    """The cost of one kind of crossing of a command. name: the kind. count: number of crossings. errors: number of
+    these that failed. ns: CPU time of all these crossings; None if unknown. boundary_ns: the part of it for entering
+    and leaving the kernel. bytes: number of transferred bytes; None if the call transfers none. bound: `about` for an
+    estimate from prices; `at least` or `at most` if a part was not seen or may belong to another process."""
 
     name: str
     count: int
@@ -289,12 +295,13 @@ class Charge(Record, frozen=True):
 
     @property
     def each_ns(self) -> float | None:
+        """Returns the CPU time of one crossing in ns; None if unknown."""
         return None if self.ns is None else self.ns / self.count
 
 
 class KindAnswer(Record, frozen=True):
-    """The hierarchy and tolls of one kind of core. cpus: its CPUs as a list. target: target of its rows. core_clock_hz:
-    measured core clock. reason: why hierarchy and tolls are missing."""
+    """The hierarchy and tolls of one kind of core. kind: name of the kind. cpus: its CPUs as a list. target: target of
+    its rows. core_clock_hz: measured core clock. reason: why hierarchy and tolls are missing."""
 
     kind: str
     cpus: str
@@ -306,11 +313,11 @@ class KindAnswer(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A published figure with this machine's. what, figure: the claim and the figure in the study's words; value: the
-    figure as a number; here: this run's value in `unit`, low..high: its interval; for several rows the median, and the
-    outermost ends. reason: why it cannot be judged. holds_at: values for which it would hold, in words. times: for
-    `same direction`, the ratio to the published effect. unmet: the study's conditions that this machine lacks. counted:
-    whether it is in the study's tally."""
+    """A published figure beside the value of this machine. what, figure: the claim and the figure in the study's words.
+    value: the figure as a number. here: value of this run in `unit`, and low..high its interval; for several rows the
+    median, and the outermost ends. reason: why the claim cannot be judged. holds_at: values for which the claim would
+    hold, in words. times: for the verdict `same direction`, the ratio to the published effect. unmet: the study's
+    conditions that this machine lacks. counted: whether it is in the study's tally."""
 
     what: str
     figure: str
@@ -337,12 +344,12 @@ class Tally(Record, frozen=True):
 
 
 class Relative(Record, frozen=True):
-    """A program's need under one ABI as a multiple of its need under another, on one target. what: the program in
-    words; primitive: it is a part of programs, not a program. measure: peak resident memory, or bytes requested of
-    malloc if no system accounts for the program; CPU time, or the instructions in a guest if hardware timed neither
-    ABI, or the program's own instructions if only those were counted. value: the need under `abi` over that under
-    `over`; low..high: its 95 % interval. published: the study's words. reason: why value is None. thin: too few visits
-    for an interval."""
+    """The need of a program under one ABI as a multiple of its need under another, on one target. what: the program in
+    words. primitive: whether it is a part of programs and not a program. measure: `memory` is peak resident memory,
+    `asked` is bytes requested of malloc, if no system accounts for the program. `time` is CPU time, `instructions` is
+    instructions in a guest, if hardware timed neither ABI, and `counted` is the program's own instructions, if only
+    those were counted. value: the need under `abi` over that under `over`. low..high: its 95 % interval. published: the
+    study's words. reason: why value is None. thin: whether the visits are too few for an interval."""
 
     what: str
     primitive: bool
@@ -359,7 +366,7 @@ class Relative(Record, frozen=True):
 
 
 class Study(Record, frozen=True):
-    """A run's answers to a study. source: the publication. claims: its figures; tally: their verdicts, counted.
+    """A run's answers to a study. source: the publication. claims: its figures. tally: number of claims by verdict.
     relatives: lines of its tables of programs. worth: whether the study's ABI is an advantage on this machine, in a
     sentence; empty if unknown."""
 
@@ -371,9 +378,9 @@ class Study(Record, frozen=True):
 
 
 class Opposed(Record, frozen=True):
-    """The comparison of two interleaved points. point, against: their names. ratio: ratio of their medians, first over
-    second, in the metric's unit; low..high: its 95 % interval. blocks: number of layouts of each. metric_against: the
-    second point's metric, if it has another name."""
+    """The comparison of two interleaved points. point, against: their names. ratio: first value over second, in the
+    metric's unit. low..high: its 95 % interval. blocks: number of layouts in which both were measured. metric_against:
+    the second point's metric, if it has another name."""
 
     metric: str
     unit: Unit
@@ -388,10 +395,11 @@ class Opposed(Record, frozen=True):
 
 
 class Index(Record, frozen=True):
-    """The document that `toll show RUN --format json` prints, from which findings, report and exports are made.
+    """The document that `toll show RUN --format json` prints, from which reports and exports are made.
 
     withheld: names of findings withheld because this run's evidence is too weak. kinds: the answer for each kind of
-    core, if there are several; the first is that of the usual timed worker, to which hierarchy and tolls belong."""
+    core, if there are several; the first is the kind of the usual timed worker, and `hierarchy` and `tolls` repeat its
+    answer."""
 
     format: int
     run: RunInfo
@@ -411,8 +419,9 @@ class Index(Record, frozen=True):
 
 
 class Results(Record, frozen=True):
-    """An index with further data for the page: descriptions of probes, builds, raw outcomes by visit, stack distances
-    of modelled points, the request, and the suite if a suite was run."""
+    """An index with further data for the page. probes: descriptions by name. builds: executables. outcomes: raw results
+    of the visits. distances: stack distances of modelled points. request: what the user requested. suite: None if no
+    suite was run."""
 
     index: Index
     probes: dict[str, Probe]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of the work that a probe declares with the work that the system counted. A missing count refuses no
-row."""
+"""Compares the work that a probe declares with the work that the system counted. A row without counts is not
+refused."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from tollmeter.numbers.units import short
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
-"""Instructions of a turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
-sparc have a third, in the delay slot of the branch."""
+"""Instructions of one turn of a counting loop: an addition and a branch. On s390x one instruction does both; mips and
+sparc have a third one, in the delay slot of the branch."""
 _MOST_AROUND_ENTRY = 32
-"""Most instructions around an entry: they load the number and the arguments into registers, and a vDSO adds some."""
+"""Largest number of instructions around an entry: they load the number and the arguments into registers, and a vDSO
+adds some."""
 _CALL_AND_RETURN = 2
 _MOST_OF_SHORT = 1.7
-"""Highest ratio of an iteration's cost in short batches to that in the longest, which is 2 or more if long batches do
-half of the work. Most trials must show it, since a host that takes the CPU hides it in some."""
+"""Highest ratio of an iteration's cost in short batches to that in the longest. It is 2 or more if long batches do half
+of the work. Most trials must exceed it, since a host that takes the CPU hides it in some trials."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 2 * FIRST_STEPS, FIRST_STEPS // 2
-"""Fewest pages of a walk whose randomness is checked, and fewest pages that its first 256 steps must enter: 256 random
-steps through 512 pages enter at least 200, and those of a walk that stays within a few pages about 32."""
+"""Smallest number of pages of a walk whose randomness is checked, and smallest number of pages that its first 256 steps
+must enter. 256 random steps through 512 pages enter at least 200 pages; a walk that stays within a few pages enters
+about 32."""
 
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """Returns why a point has no number that a further visit could give: a count in one of its visits, or the times of
-    the counted batches, contradict the probe's declaration."""
+    """Returns why no further visit can give the point a number: a count in one of its visits, or the times of the
+    counted batches, contradict the probe's declaration. None if nothing contradicts it."""
     timed = next((outcome for outcome in outcomes if outcome.samples), None)
     for outcome in outcomes:
         if outcome.counted is None:
@@ -43,7 +45,7 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
         for rule in _RULES:
             if why := rule(outcome.counted, outcome, probe):
                 return why
-        # The samples of the counted visit may be withheld.
+        # If the samples of the counted visit are withheld, those of another visit are used.
         if timed and (why := _sampled(outcome.counted, outcome if outcome.samples else timed, probe)):
             return why
     return None
@@ -51,13 +53,14 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
 
 def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[str]:
     """Returns the remarks of a row: undeclared work of its batches, and whether its work could not be verified. counts:
-    whether this run counts work; rows of an old runtime, which does not, have no remark."""
+    whether this run counts work; old runtimes do not, and their rows have no remark."""
     made = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
     return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe) if counts else None])]
 
 
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
-    """Yields a contradiction if a probe that waits for processes does not declare that it measures the system."""
+    """Yields the work that batches did although the probe does not declare it: system calls, and descriptors and
+    processes that were left."""
     calls = _each(counts.calls, counts) or 0.0
     if calls >= MOSTLY and not (probe.calls or probe.enters or probe.switches):
         noun = "system call" if calls == 1 else "system calls"
@@ -69,8 +72,8 @@ def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
 
 
 def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """Returns a remark if neither a count nor a time verifies the row's work; else None. outcomes: visits on hardware,
-    since an emulator's clock cannot verify work."""
+    """Returns a remark if neither a count nor a time verifies the work of a row; else None. outcomes: visits on
+    hardware, since an emulator's clock cannot verify work."""
     counts = next((outcome.counted for outcome in outcomes if outcome.counted), None)
     if counts is None:
         return f"{_UNVERIFIED}no visit counted it"
@@ -85,7 +88,8 @@ def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
 
 
 def _each(pair: tuple[int, int] | None, counts: Counted) -> float | None:
-    """Returns the count of one iteration, without the work that both batches do once."""
+    """Returns the count of one iteration, without the work that each batch does once. pair: counts of batches of n and
+    2n iterations; None if not counted."""
     return (pair[1] - pair[0]) / counts.iterations if pair else None
 
 
@@ -94,8 +98,8 @@ def _means(probe: Probe) -> set[str | None]:
 
 
 def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in the number of calls. For batches with more calls than the counter's limit, the count
-    is a lower bound."""
+    """Returns a contradiction in the number of system calls of an operation. If a batch makes more calls than the
+    counter's limit, the count is a lower bound."""
     calls, operations = _each(counts.calls, counts), _operations(outcome.work)
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
     if calls is None and counts.most_calls > BATCHES * counts.iterations * operations * declared:
@@ -107,46 +111,62 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in the calls of long batches. A probe that declares calls makes no others. Otherwise a
-    call in one of many iterations may be the device's or library's own."""
+    """Returns a contradiction between long and short batches in calls or instructions. A probe that declares its calls
+    makes no others. Without a declaration, a call in one of many iterations may be that of a device or library."""
     if probe.calls or (_each(counts.calls, counts) or 0.0) >= 1:
-        off = 0.0 if probe.calls else HARDLY
-        if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
+        tolerance = 0.0 if probe.calls else HARDLY
+        if why := _of_long(counts.calls, counts.long_calls, counts, tolerance, "system calls"):
             return why
     return _of_long(counts.instructions, counts.long_instructions, counts, ALIKE, "instructions")
 
 
 def _of_long(
-    pair: tuple[int, int] | None, long: tuple[int, int] | None, counts: Counted, off: float, what: str
+    pair: tuple[int, int] | None, long: tuple[int, int] | None, counts: Counted, tolerance: float, events: str
 ) -> str | None:
-    """Returns a contradiction if an iteration of a long batch does more or less than one of a short batch. pair, long:
-    counts of both."""
+    """Returns a contradiction if an iteration of a long batch does more or less work than one of a short batch. pair:
+    counts of the two short batches. long: iterations and count of the long batch. tolerance: permitted relative
+    difference. events: name of the counted events."""
     each = _each(pair, counts)
     if each is None or pair is None or long is None:
         return None
-    once, (iterations, made) = 2 * pair[0] - pair[1], long
-    if abs(made - once - each * iterations) <= off * max(each * iterations, 1):
+    once_a_batch, (iterations, count) = 2 * pair[0] - pair[1], long
+    if abs(count - once_a_batch - each * iterations) <= tolerance * max(each * iterations, 1):
         return None
-    return f"a batch of {iterations} iterations makes {made} {what}, and short ones {each:g} an iteration"
+    return f"a batch of {iterations} iterations makes {count} {events}, and short ones {each:g} an iteration"
 
 
 def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in the instructions around a boundary: an entry has few, and a function call has two more
-    than its control. If they exceed the counter's limit, the three lengths of the two batches together are judged."""
-    steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
-    most = counts.most_steps / (BATCHES * counts.iterations) if steps is None and counts.most_steps else steps
-    if most is not None and control is not None and most - control > _MOST_AROUND_ENTRY and ENTRY in _means(probe):
-        return f"it executes {most - control:g} instructions around each entry"
-    if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:
+    """Returns a contradiction in the instructions around a boundary: an entry has few, and a function call has at least
+    two more than its control. If the counts exceed the counter's limit, this limit over the iterations of all batches
+    is a lower bound."""
+    instructions, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
+    instructions_at_least = (
+        counts.most_steps / (BATCHES * counts.iterations)
+        if instructions is None and counts.most_steps
+        else instructions
+    )
+    if (
+        instructions_at_least is not None
+        and control is not None
+        and instructions_at_least - control > _MOST_AROUND_ENTRY
+        and ENTRY in _means(probe)
+    ):
+        return f"it executes {instructions_at_least - control:g} instructions around each entry"
+    if (
+        instructions is None
+        or control is None
+        or FUNCTION_CALL not in _means(probe)
+        or instructions - control >= _CALL_AND_RETURN
+    ):
         return None
-    return f"its body executes {steps:g} instructions and its control {control:g}: it neither calls nor returns"
+    return f"its body executes {instructions:g} instructions and its control {control:g}: it neither calls nor returns"
 
 
 def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction if a long batch does less work per iteration than a short one: in most trials, since
-    the machine can change within one, and in the least times of all, since a neighbour can lengthen short batches
-    alone. More work, or a time that is paid once, is judged by the samples. A CPU that waits for other processes is
-    idle before each batch, and other work on its core empties its caches: short batches then begin with misses."""
+    """Returns a contradiction if a long batch does less work per iteration than a short one. Most trials must show it,
+    since the machine can change within one trial, and so must the shortest times of all trials, since another workload
+    can lengthen short batches alone. A probe whose workers take turns is exempt: its CPU is idle before each batch, and
+    other work on the core empties its caches, so that short batches begin with misses."""
     if any(role.pace == "in turn" for role in probe.roles):
         return None
     least = [(length, *sorted(times)[:1]) for length, *times in filter(None, counts.ladder)]
@@ -158,36 +178,40 @@ def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _short_over_long(ladder: Iterable[Sequence[int]]) -> list[list[float]]:
-    """Returns the cost of one iteration in each shorter batch over that in the longest, for each trial, by the added
-    time of the longer batch. The trials of all lengths alternate, so that a busy machine lengthens all of them. A
-    batch that adds no time to a shorter one is judged by the samples."""
-    steps = [
+    """Returns for each shorter batch the cost of one iteration over that in the longest batch, one ratio for each
+    trial. A cost is the added time of a batch over the next shorter one. The trials of all lengths alternate, so that a
+    busy machine lengthens all of them. ladder: for each batch its iterations and its time in ns in each trial, the
+    longest batch first."""
+    costs = [
         [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=False)]
         for (long, *of_long), (short, *of_short) in pairwise(filter(None, ladder))
         if long > short
     ]
-    return [[cost / whole for cost, whole in zip(of, steps[0], strict=False) if whole > 0] for of in steps[1:]]
+    return [[cost / whole for cost, whole in zip(of, costs[0], strict=False) if whole > 0] for of in costs[1:]]
 
 
 def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction if an iteration takes longer or shorter in samples than in counted batches, beyond the
-    effect of another cache, core or guest."""
+    """Returns a contradiction if an iteration takes far longer or shorter in samples than in counted batches, more than
+    another cache, core or guest can explain."""
     if not counts.ladder or probe.roles or probe.switches or probe.spreads or probe.pauses:
         return None
-    (length, *trials), sampled = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
-    beside = min(trials, default=0) / max(1, length)
-    if min(sampled, beside) <= 0 or max(sampled, beside) <= INEXPLICABLE * min(sampled, beside):
+    (length, *trials), sampled_ns = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
+    counted_ns = min(trials, default=0) / max(1, length)
+    if min(sampled_ns, counted_ns) <= 0 or max(sampled_ns, counted_ns) <= INEXPLICABLE * min(sampled_ns, counted_ns):
         return None
-    return f"an iteration takes {short(sampled, 'ns')} in samples and {short(beside, 'ns')} in batches beside them"
+    return (
+        f"an iteration takes {short(sampled_ns, 'ns')} in samples and {short(counted_ns, 'ns')} in batches beside them"
+    )
 
 
 def _share_above(ratios: Sequence[float]) -> float:
+    """Returns the share of the ratios above the limit for short batches."""
     return sum(ratio > _MOST_OF_SHORT for ratio in ratios) / len(ratios) if ratios else 0.0
 
 
 def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction between a buffer's size and the bytes of the pages that an iteration enters, for a buffer
-    that is read in order."""
+    """Returns a contradiction between the size of a buffer and the bytes of the pages that an iteration enters, for a
+    buffer that is read in order."""
     size = outcome.point.values().get("size")
     if counts.entered is None or not isinstance(size, int) or not _means(probe) & set(BANDWIDTHS):
         return None
@@ -199,24 +223,23 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction between declared operations and executed instructions: a processor starts at most one
-    operation per instruction, except on vectors, which are counted in bytes or flops, and an instruction moves a
-    limited number of bytes, unless the kernel does it. Instructions of a probe's own guest, or of a loop in the kernel,
-    are not counted: a batch is one call that runs the loop."""
-    work, steps, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
-    is_kernels = _each(counts.calls, counts) or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}
-    if steps is None or is_kernels:
+    """Returns a contradiction between declared work and executed instructions. A processor starts at most one operation
+    per instruction, except on vectors, which are counted in bytes or flops, and an instruction moves a limited number
+    of bytes. Exempt are bodies that enter the kernel or run a guest, since the instructions there are not counted."""
+    work, instructions, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
+    works_uncounted = _each(counts.calls, counts) or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}
+    if instructions is None or works_uncounted:
         return None
-    if not work.bytes and not work.flops and operations > steps * (1 + HARDLY):
-        return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"
-    if work.bytes <= steps * 2 * WIDEST_LOAD_BYTES * (1 + HARDLY):
+    if not work.bytes and not work.flops and operations > instructions * (1 + HARDLY):
+        return f"one iteration executes {instructions:g} instructions, and the probe declares {operations:g} operations"
+    if work.bytes <= instructions * 2 * WIDEST_LOAD_BYTES * (1 + HARDLY):
         return None
-    return f"one iteration executes {steps:g} instructions, and the probe declares {work.bytes:g} bytes"
+    return f"one iteration executes {instructions:g} instructions, and the probe declares {work.bytes:g} bytes"
 
 
 def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in the control, which is the body without the boundary, or a boundary whose calls the
-    probe declares."""
+    """Returns a contradiction in the control, which does the work of the body without the boundary, and makes the
+    system calls that the probe declares for it."""
     calls = _each(counts.control_calls, counts)
     if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > HARDLY:
         return f"its control makes {_of_calls(calls)}, and the probe declares {probe.control_calls} (.control_calls)"
@@ -233,8 +256,8 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
             continue
         if of_control - of_body >= max(HARDLY * of_body, MOSTLY):
             return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
-    is_body = probe.calls and not probe.control_calls and (calls or 0.0) > HARDLY * probe.calls
-    if not is_body:
+    has_body_calls = probe.calls and not probe.control_calls and (calls or 0.0) > HARDLY * probe.calls
+    if not has_body_calls:
         return None
     return (
         f"its control makes {_of_calls(calls or 0.0)} an iteration: declare them as .control_calls, or take them out "
@@ -243,32 +266,35 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _of_calls(calls: float) -> str:
+    """Returns a number of system calls in words."""
     return f"{calls:g} system call{'' if calls == 1 else 's'}"
 
 
 def _turns(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    steps, turn = _each(counts.instructions, counts), _TURNS.get(outcome.point.abi, _TURN)
-    if steps is None or steps == turn or CONTROL_LOOP not in _means(probe):
+    """Returns a contradiction in the instructions of one turn of a control loop."""
+    instructions, turn = _each(counts.instructions, counts), _TURNS.get(outcome.point.abi, _TURN)
+    if instructions is None or instructions == turn or CONTROL_LOOP not in _means(probe):
         return None
-    return f"a turn of its loop of {turn} instructions executes {steps:g}"
+    return f"a turn of its loop of {turn} instructions executes {instructions:g}"
 
 
 def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in sizes: a buffer has its stated size, and each of its bytes counts once."""
+    """Returns a contradiction in sizes: a buffer has at least its stated size, and each of its bytes counts once."""
     size, means = outcome.point.values().get("size"), _means(probe)
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
-    had = counts.chase_bytes if WALK in means else counts.buffer_bytes
-    if had < (1 - ALIKE) * size:
-        return f"it works on {had} bytes, and its size is {size}"
+    buffer_bytes = counts.chase_bytes if WALK in means else counts.buffer_bytes
+    if buffer_bytes < (1 - ALIKE) * size:
+        return f"it works on {buffer_bytes} bytes, and its size is {size}"
     if WALK not in means and outcome.work.bytes > size * (1 + HARDLY):
         return f"one iteration goes through {size} bytes, and the probe declares {outcome.work.bytes:g}"
     return None
 
 
 def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Returns a contradiction in the order of a walk. Few cells are mostly neighbours. Each line has one cell: a second
-    cell would hit, and a line without a cell is not part of the size."""
+    """Returns a contradiction in the order of a walk: it is random, with one cell in each line. A second cell in a line
+    would hit, and a line without a cell would not be part of the size. A walk of few cells is not judged, since most of
+    its cells are neighbours."""
     if counts.chase_bytes < FIRST_STEPS * counts.line_bytes or WALK not in _means(probe):
         return None
     if counts.chase_in_order > MOSTLY:
@@ -282,6 +308,7 @@ def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _operations(work: Work) -> float:
+    """Returns the operations of one iteration; 1 if not declared."""
     return work.operations or 1.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knowledge of a row beyond its own visits: from the whole run, and from earlier runs of the machine."""
+"""Knowledge that a row uses beyond its own visits: from the whole run, and from earlier runs of the machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Place = tuple[str, str]
 
 class SharedCache(NamedTuple):
     """The last cache of a guest, which other guests of its host also use. low, high: data of more than `low` and at
-    most `high` bytes are in it."""
+    most `high` bytes are in this cache."""
 
     name: str
     low: int
@@ -36,9 +36,10 @@ class SharedCache(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Results of earlier runs of the machine. runs_sd: between-run standard deviation of logarithms by group of rows,
-    and by row if it exceeds the group's. widths: widths of the uncontended core. private_bytes: bytes that certainly
-    fit into private caches, or 0; shared: the shared cache beyond them."""
+    """Results of earlier runs of the machine. runs_sd: between-run standard deviation of logarithms, by group of rows,
+    and by row where it exceeds that of its group. widths: widths of the uncontended core, in additions per cycle.
+    private_bytes: bytes that certainly fit into private caches, or 0. shared: the shared cache beyond the private ones,
+    None if there is none."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -47,8 +48,8 @@ class Learned(NamedTuple):
 
 
 class ReadingCache(NamedTuple):
-    """A cache of readings by the identity of their outcome, with an equal lifetime; and of results with their inputs.
-    Scatter, rows and convergence share it."""
+    """A cache of readings by the identity of their outcome, and of results with their inputs. Scatter, rows and
+    convergence use it."""
 
     readings: dict[int, Reading]
     results: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
@@ -59,16 +60,18 @@ class ReadingCache(NamedTuple):
 
 
 def nothing_made() -> ReadingCache:
+    """Returns an empty cache."""
     return ReadingCache({}, {})
 
 
 class Known(NamedTuple):
-    """Knowledge from the whole run. clocks_hz: core clock by target, at which times are stated. widths: width of the
-    uncontended core by target and ABI; contended: share of the width readings below 95 % of it, if known. alternating:
-    targets and ABIs whose sibling becomes busy and idle within a sample, so that the state of no sample is known.
-    scatter: prior knowledge of visits by probe, metric and state. evidence: that costs follow the core clock, by probe,
-    metric and target. learned: results of earlier runs; precision: the requested one. made: cached results; None if
-    nothing is cached. counts: whether the runtime counts a visit's work, which old ones do not."""
+    """Knowledge from the whole run. clocks_hz: core clock by target, to which times are converted. widths: width of the
+    uncontended core by target and ABI, in additions per cycle. contended: share of the width readings below 95 % of
+    this width, if known. alternating: targets and ABIs whose sibling hyperthread becomes busy and idle within a sample,
+    so that the state of no sample is known. scatter: prior knowledge of the scatter of visits, by probe, metric and
+    state. evidence: evidence that costs follow the core clock, by probe, metric and target. learned: results of earlier
+    runs. precision: requested half-width, as a share. made: cache of results; None if nothing is cached. counts:
+    whether the runtime counts the work of a visit, which old runtimes do not."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -82,8 +85,8 @@ class Known(NamedTuple):
     counts: bool = False
 
     def is_of_like_machine(self, other: Known) -> bool:
-        """Returns whether results cached with the other knowledge are still valid: widths and clocks agree within their
-        error."""
+        """Returns whether results that were cached with this knowledge are valid for the other: widths and clocks agree
+        within their error."""
         return (
             self.made is not None
             and _are_close(self.widths, other.widths)
@@ -92,66 +95,68 @@ class Known(NamedTuple):
         )
 
     def width_for_states(self, outcome: Outcome) -> float:
-        """Returns the width of the uncontended core by which a visit's samples are classified; 0 if unknown, or if it
-        does not determine the states."""
+        """Returns the width of the uncontended core (additions per cycle) by which the samples of a visit are
+        classified; 0 if it is unknown, or if the states cannot be known."""
         place = outcome.point.target, outcome.point.abi
         return 0.0 if place in self.alternating else self.widths.get(place, 0.0)
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
-        """Returns the readings of visits of one probe. Rows, convergence and comparisons share them."""
+        """Returns the readings of visits of one probe, cached or new."""
         unread = self.unread(outcomes)
         new = self.read(unread, [probe] * len(unread))
         return new if self.made is None else [self.made.readings[id(outcome)] for outcome in outcomes]
 
     def unread(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Returns the outcomes without readings."""
-        held = self.made.readings if self.made is not None else {}
+        """Returns the outcomes whose readings are not cached."""
+        cached = self.made.readings if self.made is not None else {}
         return [
-            outcome for outcome in outcomes if (read := held.get(id(outcome))) is None or read.outcome is not outcome
+            outcome for outcome in outcomes if (read := cached.get(id(outcome))) is None or read.outcome is not outcome
         ]
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
-        """Returns the readings of any visits: reading them together takes less time than one by one. probes: probe of
-        each visit."""
+        """Reads visits together, which takes less time than one by one, and returns and caches their readings. probes:
+        probe of each visit."""
         new = readings(outcomes, probes, [self.width_for_states(outcome) for outcome in outcomes])
         if self.made is not None:
             self.made.readings.update((id(read.outcome), read) for read in new)
         return new
 
     def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
-        """Returns the cached result of this name. Makes it again if its inputs are other objects, or if nothing is
+        """Returns the cached result of this name. Makes it if an input is another object than before, or if nothing is
         cached. of: the inputs."""
         if self.made is None:
             return make()
-        objects = tuple(of)
-        held, result = self.made.results.get(name, ((), None))
-        if len(held) != len(objects) or not all(map(is_, held, objects)):
+        inputs = tuple(of)
+        cached_inputs, result = self.made.results.get(name, ((), None))
+        if len(cached_inputs) != len(inputs) or not all(map(is_, cached_inputs, inputs)):
             result = make()
-            self.made.results[name] = objects, result
+            self.made.results[name] = inputs, result
         return cast("T", result)
 
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
-        """Returns the overheads of one point."""
+        """Returns the overheads of the batches of one point."""
         if not readings:
             return overheads(readings)
         return self.once(("paid", readings[0].outcome.point), readings, lambda: overheads(readings))
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
-        """Returns the series of one metric of one point."""
+        """Returns the series of one metric of one point; None if no visit has it."""
         if not readings or len(readings) > MANY_VISITS:
             return series_of(readings, metric, paid, self.clocks_hz)
         name = "series", readings[0].outcome.point, metric.name
         return self.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
 
     def stated(self, series: Series, point: Point, metric: str) -> Series:
-        """Returns the series at the stated clock if its times consist of core cycles, else unchanged."""
+        """Returns the series converted to the common core clock if its times consist of core cycles, else as it was
+        read."""
         cost = series.cost()
-        seen = self.evidence.get((point.probe, metric, point.target)) or ClockEvidence([cost], [series.evidence])
-        follows = series.clock_hz and cost > 0 and follows_clock(cost, seen)
+        evidence = self.evidence.get((point.probe, metric, point.target)) or ClockEvidence([cost], [series.evidence])
+        follows = series.clock_hz and cost > 0 and follows_clock(cost, evidence)
         return series if follows else series.as_read()
 
     def runs_sd(self, name: str) -> float:
-        """Returns the between-run standard deviation of a row's times. name: as `row_name` gives it."""
+        """Returns the between-run standard deviation of the logarithm of a row's times. name: as `row_name` returns
+        it."""
         learned, (_, _, abi, target, *_) = self.learned.runs_sd, name_words(name)
         sd = learned.get(name) or learned_sd(
             learned, group_of(name, self.learned.private_bytes), self.contended.get((target, abi), 0.0)
@@ -159,23 +164,26 @@ class Known(NamedTuple):
         return max(sd, USUAL_SHARED) if self.shares(name) and name not in learned else sd
 
     def shares(self, name: str) -> str:
-        """Returns the shared cache that contains a row's data; empty if none does. name: as `row_name` gives it."""
+        """Returns the name of the shared cache that contains the data of a row; empty if none does. name: as `row_name`
+        returns it."""
         shared, size = self.learned.shared, size_in_name(name)
         return shared.name if shared and " local " in name and shared.low < size <= shared.high else ""
 
 
 def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
+    """Returns whether both have the same keys, with values that agree within their error."""
     return first.keys() == second.keys() and all(isclose(first[key], second[key], rel_tol=NEGLIGIBLE) for key in first)
 
 
 def row_name(row: Row, state: StateName | None) -> str:
-    """Returns the name of a row in one state, beginning with its probe, under which the history stores it."""
+    """Returns the name under which the history stores a row in one state. It begins with the probe."""
     parameters = " ".join(assignments(sorted(row.parameters.items())))
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
 
 def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
-    """Returns the knowledge without the scatter, which requires the machine's state."""
+    """Returns the knowledge of clocks and widths. The scatter is empty, since it needs the states of samples, which
+    need the widths."""
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     counts = False
     for outcome in outcomes:
@@ -196,5 +204,6 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
 
 
 def core_widths(outcomes: Iterable[Outcome]) -> Mapping[Place, float]:
-    """Returns the width of the uncontended core by target and ABI; an ABI's registers limit it."""
+    """Returns the width of the uncontended core by target and ABI, in additions per cycle. It depends on the ABI, since
+    the number of registers limits it."""
     return machine_known(outcomes).widths

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of physics. A row that breaks one becomes `unstable`, and the rule's sentence is its reason.
+"""Applies rules of physics. A row that breaks one becomes `unstable`, and the rule is its reason.
 
-A rule refuses impossible numbers, not rare ones: each leaves a margin for a core clock that moved between the control
+A rule refuses impossible numbers, not rare ones. Each has a margin, since the core clock may change between the control
 loop and the sample, and compares ends of intervals rather than medians."""
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Ends = tuple[float, float]
 
 LOADS_PER_CYCLE = 2
 LOAD_BYTES = {"portable": 8, **dict.fromkeys(("sse2", "neon", "vsx"), 16), "avx2": 32, "avx512": 64}
-"""Load widths in bytes of the instruction sets whose width is the same on every CPU that has them."""
+"""Width of a load in bytes, for instruction sets in which it is the same on every CPU."""
 WIDEST_LOAD_BYTES = max(LOAD_BYTES.values())
 FLOPS_PER_CYCLE = WIDEST_LOAD_BYTES
-"""Two fused multiplications and additions of the widest vector: four operations for each of its floats of four bytes.
-"""
+"""Floating-point operations of two fused multiply-add instructions on the widest vector, for floats of four bytes: four
+operations for each float."""
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
@@ -39,8 +39,8 @@ MOST_IN_A_CYCLE = {
     "op/s": (MOST_PER_CYCLE, f"no core starts more than {MOST_PER_CYCLE} operations"),
     **dict.fromkeys(("ns", "cycle"), (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} operations")),
 }
-"""Highest rate of one core in a cycle, by a row's unit, above that of every existing core. It limits wrongly declared
-work if no meaning sets a lower limit."""
+"""Limit of the rate of one core per cycle, by the unit of a row, above that of every existing core. It applies also to
+rows without a meaning that sets a lower limit."""
 SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
@@ -58,8 +58,8 @@ LEAST_CYCLES = {
 
 
 def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
-    """Returns the rows in order; a row that breaks a rule has no number. core_clocks_hz: core clock by target. cpus:
-    highest number of CPUs of a visit."""
+    """Returns the rows in their order; a row that breaks a rule has no number. core_clocks_hz: core clock by target.
+    cpus: largest number of CPUs of a visit."""
     broken: Broken = {}
     for row in rows:
         if row.status == "ok" and (why := _broken(row, probes, core_clocks_hz.get(row.target, 0.0), cpus)):
@@ -77,15 +77,15 @@ def without_implausible(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clo
 
 
 def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
-    """Returns the rule that a row breaks by itself; None if it breaks none. clock_hz: clock of its core, 0 if unknown.
-    A difference of two times may be negative, and a probe's own count may be; a time may not."""
+    """Returns the rule that a row breaks by itself; None if it breaks none. A difference of two times and a gauge may
+    be negative; a time may not. clock_hz: clock of its core, 0 if unknown. cpus: largest number of CPUs of a visit."""
     metric = metric_of(row, probes)
     source = metric.source if metric else None
     is_real, is_one_core = row.clock in REAL_CLOCKS, source in ("body", "difference", "control")
     bound = MOST_IN_A_CYCLE.get(row.unit)
     amount = _in_a_cycle(row, source, clock_hz or FASTEST_CORE_HZ)
     if is_real and bound and amount is not None and amount > bound[0] * (1 if is_one_core else cpus) * MARGIN:
-        # Whatever a metric means: work is done by cores, and none does more in a cycle than its widest units.
+        # This holds for every meaning: a core does at most the work of its widest units in a cycle.
         return f"{bound[1]} a cycle"
     several = (row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes)
     numbers = [end for end in several if end is not None]
@@ -100,8 +100,8 @@ def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
 
 
 def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
-    """Returns the lowest rate per cycle that a row claims; for a time, its operations. None for a difference that may
-    be zero."""
+    """Returns the lowest rate per cycle that a row claims; for a time, the operations per cycle. None for other values,
+    and for a difference, which may be zero."""
     if row.low is None or row.high is None:
         return None
     if row.unit not in ("ns", "cycle"):
@@ -113,10 +113,11 @@ def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
 
 
 def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool) -> str | None:
-    """Returns the rule of its meaning that a row breaks. A boundary takes cycles, so an interval that reaches zero
-    states no cost: it is a difference of two disturbed times, unless it has fewer visits than an interval needs. A
-    chain of dependent additions makes at most one per cycle. One core loads at most two vectors of 64 bytes per cycle,
-    and stores at most two; a byte that is copied or updated is loaded and stored, and counts once."""
+    """Returns the rule of its meaning that a row breaks; None if it breaks none. A boundary takes cycles, so an
+    interval that reaches zero is no cost but the difference of two disturbed times; rows with fewer visits than an
+    interval needs are exempt. A chain of dependent additions makes at most one per cycle. One core loads at most two
+    vectors of 64 bytes per cycle and stores at most two; a byte that is copied or updated is loaded and stored, and
+    counts once."""
     low, high = _ends(row)
     if means in LEAST_CYCLES:
         least, sentence = LEAST_CYCLES[means]
@@ -141,7 +142,7 @@ def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool)
 
 
 def _ends(row: Row) -> Ends:
-    """Returns the ends of the row's interval; of all of its states' intervals, if it has states."""
+    """Returns the lowest and the highest end of the intervals of the row and of all its states."""
     assert row.low is not None
     assert row.high is not None
     return min([row.low, *(state.low for state in row.states)]), max([row.high, *(state.high for state in row.states)])
@@ -153,7 +154,8 @@ def _ends(row: Row) -> Ends:
 
 
 def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
-    """Returns rows that differ in one parameter only, each series ordered by it."""
+    """Returns the rows in series that differ only in one parameter, each ordered by it. axis: name of this
+    parameter."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
@@ -163,54 +165,53 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
 
 
 def _latency_falls(rows: Sequence[Row], probes: Probes) -> Broken:
-    """Returns the rows that violate the rule that no buffer is clearly faster than a smaller one."""
+    """Returns the rows that break the rule that a buffer has no clearly lower latency than a smaller one."""
     sentence = "the latency of a random walk does not fall as its buffer grows"
     several = _series(with_meaning(rows, probes, "latency-of-size"), "size")
     return {id(group[place]): sentence for group in several for place in _odd([_ends(row) for row in group])}
 
 
 def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
-    """Returns a violation of: k chains keep at most k loads in flight, and each load waits at least as long with more
-    chains, so that k times the time of one load does not fall as chains are added. Data in a cache that other guests
-    use may leave it and return between two points, and violate nothing."""
+    """Returns the rows that break one of two rules: k chains keep at most k loads in flight, and each load waits at
+    least as long beside more chains. So k times the time of one load does not fall as k grows. Rows whose data are in a
+    cache that other guests use are exempt, since the data may leave it and return between two points."""
     broken: Broken = {}
-    own = [row for row in rows if not row.shares]
-    for group in _series(with_meaning(own, probes, "load-of-chains"), "chains"):
+    unshared = [row for row in rows if not row.shares]
+    for group in _series(with_meaning(unshared, probes, "load-of-chains"), "chains"):
         counts, waits = _waits(group)
         odd = _odd(waits)
         for place in odd:
             later = [waits[other] for other in range(place + 1, len(waits)) if other not in odd]
             is_slow = any(high * MARGIN < waits[place][0] for _, high in later)
-            quick = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
-            broken[id(group[place])] = SLOWER_THAN_MORE if is_slow else quick
+            too_many_loads = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
+            broken[id(group[place])] = SLOWER_THAN_MORE if is_slow else too_many_loads
     return broken
 
 
 def in_one_place(group: Sequence[Row]) -> list[Row]:
-    """Returns the rows of chains whose waits do not contradict each other. group: rows of one size, fewest chains
-    first."""
+    """Returns the rows of chains whose waits do not contradict each other. group: rows of one size, in ascending number
+    of chains."""
     odd = _odd(_waits(group)[1]) if group else []
     return [row for place, row in enumerate(group) if place not in odd]
 
 
 def _waits(group: Sequence[Row]) -> tuple[list[int], list[Ends]]:
-    """Returns the numbers of chains of a series, and for each the product of this number and the interval of one
-    load."""
+    """Returns the numbers of chains of a series, and for each the interval of one load times the number of chains."""
     counts = [int(row.parameters["chains"]) for row in group]
     return counts, [(count * low, count * high) for count, (low, high) in zip(counts, map(_ends, group), strict=True)]
 
 
 def _odd(series: Sequence[Ends]) -> list[int]:
     """Returns the indices that are not in the longest non-falling series, in which each interval, with the margin,
-    reaches the previous one. If two points contradict each other, all other points decide which of them is wrong."""
-    length, before = [1] * len(series), [-1] * len(series)
+    reaches the previous one. So all other points decide which of two contradicting points is wrong."""
+    length, previous = [1] * len(series), [-1] * len(series)
     for place, (_, high) in enumerate(series):
         for earlier in range(place):
             if high * MARGIN >= series[earlier][0] and length[earlier] + 1 > length[place]:
-                length[place], before[place] = length[earlier] + 1, earlier
+                length[place], previous[place] = length[earlier] + 1, earlier
     place = max(range(len(series)), key=length.__getitem__)
     kept = set()
     while place >= 0:
         kept.add(place)
-        place = before[place]
+        place = previous[place]
     return [place for place in range(len(series)) if place not in kept]

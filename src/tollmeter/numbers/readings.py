@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One visit's samples as arrays, and the values that they give a metric.
+"""Reads the samples of visits into arrays, and computes the values of a metric from them.
 
-Inside this file every value is a *cost*: for a metric in ns, cycle or instruction the value itself, for a rate the
-nanoseconds that one byte, flop or operation takes. Costs add and have long tails to one side only; `as_unit` turns a
-cost into the metric's unit once it has been estimated.
-"""
+Every value in this file is a *cost*: for a metric in ns, cycles or instructions the value itself, for a rate the ns
+that one byte, flop or operation takes. Costs can be added, and have a long tail on one side only. `as_unit` converts an
+estimated cost to the unit of the metric."""
 
 from __future__ import annotations
 
@@ -30,10 +29,11 @@ from tollmeter.experiment.taken import Taken, stretches
 from tollmeter.model import Lanes, Metric, Outcome, Probe
 
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
-"""Work that a rate counts, and the number of its units in one unit of that work."""
+"""For each rate the field of the declared work that it counts, and the number of its units in one unit of that work."""
 NS_PER_SECOND = 1e9
 _MOST_WORK = NS_PER_SECOND**2
-"""Most work of one iteration: more than all machines do in a second."""
+"""Largest plausible work of one iteration, in bytes, flops or operations: more than all machines together do in a
+second."""
 
 Names = NDArray[np.object_]
 
@@ -44,10 +44,10 @@ def is_time(unit: str) -> bool:
 
 
 class ReadingColumns(NamedTuple):
-    """The usable samples of visits that were read together. body, control: times in ns, one line for each sample,
-    columns t(n) and t(2n); iterations, control_iterations: their n. states: state of the core during each sample.
-    slowed: clock of each sample as a share of the visit's. waited: voluntary switches of each sample, discarded ones
-    included."""
+    """The usable samples of visits that were read together, one line for each sample. body, control: times in ns, in
+    columns t(n) and t(2n). iterations, control_iterations: n. states: state of the core during the sample. slowed: core
+    clock during the sample as a share of the visit's. waited: voluntary switches of each sample, including discarded
+    samples."""
 
     slowed: Array
     iterations: Array
@@ -59,11 +59,11 @@ class ReadingColumns(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The usable samples of one visit, as slices of shared columns: seven arrays of its own would be larger than the
-    few samples of most visits. samples, waits_of: begin and end in the columns, of the usable samples and of `waited`.
-    clock_hz: core clock during the visit. lane_rates: for each sample, iterations per ns of all companions together;
-    None without companions. workers: number of companions that were timed. discarded: reason for each discarded sample.
-    waits: whether the visit waits for other processes."""
+    """The usable samples of one visit, as slices of shared columns: seven separate arrays would be larger than the few
+    samples of most visits. samples, waits_of: begin and end in the columns, for the usable samples and for `waited`.
+    clock_hz: core clock during the visit; None if unknown. lane_rates: for each sample, iterations per ns of all
+    companions together; None without timed companions. workers: number of timed companions. discarded: reason for each
+    discarded sample. waits: whether the visit waits for other processes."""
 
     outcome: Outcome
     clock_hz: float | None
@@ -99,6 +99,7 @@ class Reading(NamedTuple):
 
     @property
     def control(self) -> Array | None:
+        """Returns the times of the control; None if a sample has none."""
         return self.columns.control[slice(*self.samples)] if self.has_control else None
 
     @property
@@ -111,13 +112,15 @@ class Reading(NamedTuple):
 
 
 class Overheads(NamedTuple):
-    """The times that each batch of a point pays once: the body's and the control's."""
+    """The overheads of each batch of a point, which do not grow with its iterations: of the body and of the control.
+    control: None without a control."""
 
     body: Paid
     control: Paid | None
 
     def bent(self, metric: Metric) -> str | None:
-        """Returns why a metric has no number: the cost of its batches is not linear."""
+        """Returns why a metric has no number, if the time of its batches does not grow linearly with their iterations;
+        else None."""
         control = f"the control: {self.control.bent}" if self.control and self.control.bent else None
         if metric.source == "control":
             return control
@@ -125,36 +128,46 @@ class Overheads(NamedTuple):
 
 
 def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float]) -> list[Reading]:
-    """Returns the readings of visits, without the samples that their witness excludes. probes: probe of each visit;
-    full_widths: width of the uncontended core, 0 if unknown."""
+    """Returns the readings of visits, without the samples that their evidence excludes. probes: probe of each visit.
+    full_widths: width of the uncontended core in each visit, in additions per cycle; 0 if unknown."""
     if not outcomes:
         return []
-    every = Taken(timed.samples for timed in outcomes)
-    against = disturbances(every, probes)
-    kept = (against == 0) & (every.column("iterations") > 0)
-    used, clocks = every.where(kept), clocks_of(every, outcomes)
-    iterations, own = used.column("iterations"), used.column("control_iterations")
-    body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
-    seen = states(used, clocks, np.array(full_widths))
-    clock = used.spread(clocks)
-    slowed = np.where(clock > 0, sample_clocks(used, clocks).mean(axis=1) / np.where(clock > 0, clock, 1.0), 1.0)
+    taken_of_all = Taken(timed.samples for timed in outcomes)
+    reason_numbers = disturbances(taken_of_all, probes)
+    kept = (reason_numbers == 0) & (taken_of_all.column("iterations") > 0)
+    usable, clocks = taken_of_all.where(kept), clocks_of(taken_of_all, outcomes)
+    iterations, own = usable.column("iterations"), usable.column("control_iterations")
+    body, control = (
+        np.stack([usable.column(f"{of}_n"), usable.column(f"{of}_2n")], axis=1) for of in ("body", "control")
+    )
+    core_states = states(usable, clocks, np.array(full_widths))
+    clock_of_sample = usable.spread(clocks)
+    slowed = np.where(
+        clock_of_sample > 0,
+        sample_clocks(usable, clocks).mean(axis=1) / np.where(clock_of_sample > 0, clock_of_sample, 1.0),
+        1.0,
+    )
     control_iterations = np.where(own > 0, own, iterations)
-    parts = (slowed, iterations, body, control_iterations, control, seen, every.column("voluntary"))
+    parts = (slowed, iterations, body, control_iterations, control, core_states, taken_of_all.column("voluntary"))
     columns = ReadingColumns(*map(_in_little_room, parts))
-    is_aside = against > 0
-    why = tuple([REASONS[place] or "" for place in against[is_aside].tolist()])
-    aside_ends = np.cumsum(every.of_visits(is_aside)).tolist()
-    lacking = used.of_visits(control[:, 0] < 0).tolist()
-    used_ends, ends = used.starts.tolist(), every.starts.tolist()
+    is_discarded = reason_numbers > 0
+    reasons = tuple([REASONS[place] or "" for place in reason_numbers[is_discarded].tolist()])
+    discarded_ends = np.cumsum(taken_of_all.of_visits(is_discarded)).tolist()
+    without_control = usable.of_visits(control[:, 0] < 0).tolist()
+    used_ends, ends = usable.starts.tolist(), taken_of_all.starts.tolist()
     made = []
     for visit, (outcome, probe, clock_hz) in enumerate(zip(outcomes, probes, clocks.tolist(), strict=True)):
         begin, end = used_ends[visit], used_ends[visit + 1]
         all_begin, all_end = ends[visit], ends[visit + 1]
-        taken, lanes = every.visits[visit], list[Lanes]()
+        taken, lanes = taken_of_all.visits[visit], list[Lanes]()
         if taken.columns.has_lanes:  # of the samples that are used
             lanes = [*compress(taken.lanes(), kept[all_begin:all_end].tolist())]
-        in_company = bool(lanes) and all(lanes)
-        rates = [sum(done / ns for done, ns in of_sample if ns > 0) for of_sample in lanes] if in_company else None
+        has_timed_companions = bool(lanes) and all(lanes)
+        rates = (
+            [sum(done / ns for done, ns in of_sample if ns > 0) for of_sample in lanes]
+            if has_timed_companions
+            else None
+        )
         made.append(
             Reading(
                 outcome=outcome,
@@ -162,10 +175,10 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
                 columns=columns,
                 samples=(begin, end),
                 waits_of=(all_begin, all_end),
-                has_control=end > begin and not lacking[visit],
+                has_control=end > begin and not without_control[visit],
                 lane_rates=None if rates is None else np.array(rates),
-                workers=len(lanes[0]) if in_company else 0,
-                discarded=why[aside_ends[visit - 1] if visit else 0 : aside_ends[visit]],
+                workers=len(lanes[0]) if has_timed_companions else 0,
+                discarded=reasons[discarded_ends[visit - 1] if visit else 0 : discarded_ends[visit]],
                 waits=probe.switches or bool(probe.roles),
             )
         )
@@ -173,28 +186,29 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
 
 
 def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
-    """Returns a column of equal values as one value, to save memory for a point with 40,000 visits."""
+    """Returns a column of equal values as a view of one value, to save memory for a point with 40,000 visits."""
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[:1].copy(), column.shape)
     return column
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
-    """Returns the overheads from all visits of one point: the time that a batch pays once depends on its code, and not
-    on the visit."""
+    """Returns the overheads of one point, from all its visits: they depend on the code of the batch, and not on the
+    visit."""
     timed = [read for read in readings if read.many]
     if not timed:
         return Overheads(Paid(0.0), None)
-    in_company = timed[0].workers or (timed[0].waited > 0).any()
+    has_companions = timed[0].workers or (timed[0].waited > 0).any()
     expected_ns = max(read.outcome.clock.cost_ns for read in timed)
-    body = _paid(timed, ("body", "iterations"), expected_ns, IN_COMPANY_NS if in_company else 0.0)
+    body = _paid(timed, ("body", "iterations"), expected_ns, IN_COMPANY_NS if has_companions else 0.0)
     controlled = [read for read in timed if read.has_control]
     control = _paid(controlled, ("control", "control_iterations"), expected_ns, 0.0) if controlled else None
     return Overheads(body, control)
 
 
 def _paid(timed: Sequence[Reading], names: tuple[str, str], expected_ns: float, tolerance_ns: float) -> Paid:
-    """Returns the time paid once by the body or the control. names: columns of times and iterations."""
+    """Returns the overhead of the batches of the body or of the control. names: columns of times and iterations.
+    expected_ns: cost of reading the clock. tolerance_ns: 0 for the usual tolerance."""
     tolerance_ns = tolerance_ns or max(ALONE_NS, expected_ns)
     times, iterations = together(timed, *names)
     visits = np.repeat(np.arange(len(timed)), [read.many for read in timed])
@@ -203,71 +217,70 @@ def _paid(timed: Sequence[Reading], names: tuple[str, str], expected_ns: float, 
 
 
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
-    """Returns the costs that each sample gives, one line for each sample; None if this visit lacks an input of the
-    metric."""
+    """Returns the costs by each sample, one line for each sample; None if the visit lacks an input of the metric."""
     timed, costs = costs_of([read], metric, paid)
     return costs if timed else None
 
 
 def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tuple[list[Reading], Array]:
-    """Returns the visits of one point that have costs, and their costs."""
-    able = readings
+    """Returns the visits of one point that have all inputs of the metric, and their costs, one line for each sample."""
+    with_inputs = readings
     if metric.source in ("companions", "together"):
-        beside = [read for read in readings if read.lane_rates is not None]
-        able = beside if beside or metric.source == "companions" else readings
+        with_companions = [read for read in readings if read.lane_rates is not None]
+        with_inputs = with_companions if with_companions or metric.source == "companions" else readings
     elif metric.source != "body":
-        able = [read for read in readings if read.has_control and paid.control is not None]
-    scaled = [(read, scale) for read in able if read.many and (scale := _scale(read, metric)) is not None]
+        with_inputs = [read for read in readings if read.has_control and paid.control is not None]
+    scaled = [(read, scale) for read in with_inputs if read.many and (scale := _scale(read, metric)) is not None]
     timed = [read for read, _ in scaled]
     if not timed:
         return [], np.empty((0, 1))
-    each = np.repeat([scale for _, scale in scaled], [read.many for read in timed])
+    scale_of_sample = np.repeat([scale for _, scale in scaled], [read.many for read in timed])
     if metric.unit == "cycle":
         (slowed,) = together(timed, "slowed")
-        each = each * slowed
-    return timed, _per_iteration(timed, metric, paid) * each[:, None]
+        scale_of_sample = scale_of_sample * slowed
+    return timed, _per_iteration(timed, metric, paid) * scale_of_sample[:, None]
 
 
 def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
-    """Returns the median cost of the body, without subtracting the control, in the metric's unit."""
+    """Returns the median cost of the body in the unit of costs, without subtracting the control."""
     scale = _scale(read, metric)
     return abs(float(np.median(values(read.body, read.iterations, paid.body)))) * (scale or 0.0)
 
 
 def as_unit(cost: float, metric: Metric) -> float:
-    """Returns a cost in the metric's unit; the cost of a rate must be above zero."""
+    """Returns a cost in the metric's unit. The cost of a rate must be above zero."""
     return NS_PER_SECOND / cost if metric.unit in RATES else cost
 
 
 def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) -> Array:
-    """Returns the nanoseconds of one iteration as the metric's source defines it."""
+    """Returns the ns of one iteration, by the part that the source of the metric names."""
     times, iterations = together(timed, "body", "iterations")
     body = values(times, iterations, paid.body)
     if metric.source == "body":
         return body
     if metric.source in ("companions", "together"):
         rates = [read.lane_rates for read in timed if read.lane_rates is not None]
-        if not rates:  # a worker without companions is all there is together
+        if not rates:  # without companions, the worker alone is the sum
             return body
-        # One over the rates added up, during the longer batch; for a time, the mean of the workers that were added.
+        # The rates of all workers during the longer batch are added, and the cost is one over the sum.
         longer = body[:, -1]
         with np.errstate(divide="ignore"):
-            own = np.zeros_like(longer)
+            worker_rate = np.zeros_like(longer)
             if metric.source == "together":
-                own = np.where(longer > 0, 1 / longer, np.inf)
-            return np.asarray(1 / (own + np.concatenate(rates)))[:, None]
+                worker_rate = np.where(longer > 0, 1 / longer, np.inf)
+            return np.asarray(1 / (worker_rate + np.concatenate(rates)))[:, None]
     assert paid.control is not None
     times, iterations = together(timed, "control", "control_iterations")
     control = values(times, iterations, paid.control)
     if metric.source != "difference":
         return control
-    same = body.shape == control.shape
-    return np.asarray(body - control if same else body.mean(axis=1)[:, None] - control.mean(axis=1)[:, None])
+    same_shape = body.shape == control.shape
+    return np.asarray(body - control if same_shape else body.mean(axis=1)[:, None] - control.mean(axis=1)[:, None])
 
 
 def together(timed: Sequence[Reading], *names: str) -> list[NDArray[Any]]:
-    """Returns columns of the usable samples of visits, concatenated. This is five times as fast as slicing them for
-    each visit."""
+    """Returns columns of the usable samples of visits, concatenated. This takes a fifth of the time of slicing the
+    columns of each visit."""
     parts: list[list[NDArray[Any]]] = [[] for _ in names]
     for _, group in groupby(timed, key=lambda read: id(read.columns)):
         several = [*group]
@@ -279,15 +292,15 @@ def together(timed: Sequence[Reading], *names: str) -> list[NDArray[Any]]:
 
 
 def _scale(read: Reading, metric: Metric) -> float | None:
-    """Returns the factor from nanoseconds of one iteration to the metric's cost; None if the probe declared none, or an
-    impossible one."""
+    """Returns the factor from ns of one iteration to the cost of the metric; None if the probe declared no such work,
+    or an impossible amount."""
     operations = read.outcome.work.operations or 1.0
     if operations > _MOST_WORK:
         return None
     if metric.unit in RATES:
-        counted, units = RATES[metric.unit]
-        amount = operations if counted == "operations" else float(getattr(read.outcome.work, counted))
-        return 1 / (amount * units) if 0 < amount <= _MOST_WORK else None
+        field, units_each = RATES[metric.unit]
+        amount = operations if field == "operations" else float(getattr(read.outcome.work, field))
+        return 1 / (amount * units_each) if 0 < amount <= _MOST_WORK else None
     if metric.unit != "cycle":
         return 1 / operations
     return read.clock_hz / NS_PER_SECOND / operations if read.clock_hz else None

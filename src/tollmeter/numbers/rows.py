@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes rows from outcomes: one row for each metric at each point.
 
-* A wrong answer in any visit of a point takes the number from all of its rows: what computes wrongly once may have
-  measured wrongly each time.
-* Where some visits of a point came back and others did not, the number is made of those that did, and the row's
-  reason names what is missing.
-* If none completed, the row has the status of the gravest visit and its reason.
-* A number that breaks physics is refused: status `unstable`, the broken rule as reason, no value."""
+* If any visit of a point gave a wrong answer, no row of the point has a number: each visit may have measured wrongly.
+* If some visits failed and others completed, the number is made from the completed ones, and the reason of the row
+  names the failure.
+* If no visit completed, the row has the status and the reason of the gravest failure.
+* A number that breaks a rule of physics is refused: the row has the status `unstable`, the rule as its reason, and no
+  value."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ _NOT_COUNTED = (
     "be separated from it"
 )
 _SCATTER_VISITS = MANY_VISITS
-"""Visits from which the scatter of a probe with more visits is estimated."""
+"""Number of visits from which the scatter of a probe is estimated if it has more."""
 
 Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
 
 def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known | None = None) -> tuple[Row, ...]:
-    """Returns all rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the probe's order of
-    metrics.
+    """Returns all rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the order of the metrics in
+    the probe.
 
-    known: knowledge from all outcomes together; by default computed here. Raises Failure (5) for a visit of a probe
+    known: knowledge from all outcomes together; computed here by default. Raises Failure (5) for a visit of a probe
     that has no description."""
     groups = by_point(outcomes)
     for group in groups:
@@ -87,7 +87,8 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
 def rows_of_points(
     made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> tuple[Row, ...]:
-    """Returns the rows of all points, checked against each other."""
+    """Returns the rows of all points, without numbers that contradict each other or physics. made: rows as computed
+    point by point."""
     return without_implausible(
         without_silent(made), probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1
     )
@@ -99,21 +100,22 @@ def with_choices(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> tuple[Row,
     for outcome in outcomes:
         for name, choice in outcome.chosen.items() if outcome.status == "ok" else ():
             chosen[_named(outcome.point)][name][choice] += 1
-    words = {
+    chosen_words = {
         point: {
-            name: " or ".join(sorted(choice for choice, times in several.items() if 4 * times >= several.total()))
-            for name, several in names.items()
+            name: " or ".join(sorted(choice for choice, count in choices.items() if 4 * count >= choices.total()))
+            for name, choices in names.items()
         }
         for point, names in chosen.items()
     }
     return tuple(
-        msgspec.structs.replace(row, chosen=words[_named(row)]) if _named(row) in words else row for row in rows
+        msgspec.structs.replace(row, chosen=chosen_words[_named(row)]) if _named(row) in chosen_words else row
+        for row in rows
     )
 
 
 def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: Topology | None) -> tuple[Row, ...]:
-    """Returns the rows, each of several workers with the relation of their CPUs. A point visited on pairs of several
-    relations gets the farthest."""
+    """Returns the rows; each row of several workers has the relation of their CPUs. If a point was visited on pairs of
+    several relations, it has the farthest one."""
     if topology is None:
         return tuple(rows)
     relations: dict[str, list[PlaceRelation]] = defaultdict(list)
@@ -127,28 +129,29 @@ def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: T
     )
 
 
-def _named(of: Row | Point) -> str:
-    return f"{of.probe} {of.abi} {of.target} {sorted(dict(of.parameters).items())}"
+def _named(point: Row | Point) -> str:
+    """Returns the identity of a point as text."""
+    return f"{point.probe} {point.abi} {point.target} {sorted(dict(point.parameters).items())}"
 
 
 def in_parts(
     outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> Iterator[tuple[list[list[Outcome]], Known]]:
-    """Yields the points of all probes in chunks of one probe, with the knowledge of how this probe scatters. `known_of`
-    keeps the columns of all visits in memory; here they are kept until the next chunk."""
+    """Yields the points of all probes, in chunks of one probe, with the knowledge of the scatter of this probe. Unlike
+    `known_of`, which keeps the columns of all visits in memory, it keeps them only until the next chunk."""
     made = nothing_made()
     known = known._replace(made=made)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
-        several = [*_together(groups)]
-        first = several[0]
-        if len(several) > 1:
-            # The first visits of each point say how it scatters: a point with thousands is known by its own.
-            few = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, several)))
-            first = [group[:few] for points in several for group in points]
-        _read(known, first, probes)
-        with_scatter = _with_scatter(known, first, probes)
-        for points in several:
-            if points is not first:
+        chunks_of_probe = [*_together(groups)]
+        groups_for_scatter = chunks_of_probe[0]
+        if len(chunks_of_probe) > 1:
+            # The first visits of each point suffice to estimate the common scatter.
+            visits_each = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, chunks_of_probe)))
+            groups_for_scatter = [group[:visits_each] for points in chunks_of_probe for group in points]
+        _read(known, groups_for_scatter, probes)
+        with_scatter = _with_scatter(known, groups_for_scatter, probes)
+        for points in chunks_of_probe:
+            if points is not groups_for_scatter:
                 made.clear()
                 _read(known, points, probes)
             yield points, with_scatter
@@ -156,13 +159,14 @@ def in_parts(
 
 
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
-    some: list[list[Outcome]] = []
+    """Yields the groups in chunks of at most MANY_VISITS visits."""
+    chunk: list[list[Outcome]] = []
     for group in groups:
-        if some and sum(map(len, some)) + len(group) > MANY_VISITS:
-            yield some
-            some = []
-        some.append(group)
-    yield some
+        if chunk and sum(map(len, chunk)) + len(group) > MANY_VISITS:
+            yield chunk
+            chunk = []
+        chunk.append(group)
+    yield chunk
 
 
 def known_of(
@@ -172,9 +176,9 @@ def known_of(
     precision: float = PRECISION,
     before: Known = Known(),
 ) -> Known:
-    """Returns the knowledge of scatter and clocks from all outcomes of a run. The scatter of a probe's points is taken
-    over all its timed points. before: the result for fewer outcomes, whose readings are reused if the machine's
-    clocks and widths are unchanged."""
+    """Returns the knowledge of scatter and clocks from all outcomes of a run. The scatter of a probe is taken over all
+    its timed points. before: the result for fewer outcomes, whose readings are reused if the clocks and widths of the
+    machine are unchanged. precision: requested half-width, as a share."""
     known = machine_known(outcomes, learned, precision)
     known = before if before.is_of_like_machine(known) else known
     groups = by_point(outcomes)
@@ -183,7 +187,7 @@ def known_of(
 
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
-    """Reads visits in journal order, which is also their order in memory."""
+    """Reads visits in the order of the journal, which is also their order in memory."""
     every = sorted(
         (outcome for group in groups for outcome in group if outcome.status == "ok"), key=attrgetter("visit")
     )
@@ -192,9 +196,9 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
 
 
 def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
-    """Returns the knowledge with the costs that follow the clock, and the scatter of each metric of a probe over its
-    timed points, by state."""
-    # Of each point its cost, its evidence, and its values at the clock and as read.
+    """Returns the knowledge with two additions: which costs follow the core clock, and the scatter of each metric of a
+    probe over its timed points, by state."""
+    # For each point its cost, its evidence, and its values at the clock and as read.
     timed: dict[tuple[str, str, str], list[tuple[float, float, tuple[Series, Series]]]] = defaultdict(list)
     for group in groups:
         point, probe = group[0].point, probes[group[0].point.probe]
@@ -208,9 +212,9 @@ def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Map
     logs: dict[tuple[str, str, StateName | None], list[Logs]] = defaultdict(list)
     evidence = dict[tuple[str, str, str], ClockEvidence]()
     for name, points in timed.items():
-        evidence[name] = seen = ClockEvidence([cost for cost, _, _ in points], [own for _, own, _ in points])
+        evidence[name] = of_metric = ClockEvidence([cost for cost, _, _ in points], [own for _, own, _ in points])
         for cost, _, views in points:
-            for state, part in views[0 if follows_clock(cost, seen) else 1].by_state().items():
+            for state, part in views[0 if follows_clock(cost, of_metric) else 1].by_state().items():
                 if part.costs.min() > 0:
                     logs[*name[:2], state].append((np.log(part.costs), part.layouts))
     scatter = {name: common_scatter(series) for name, series in logs.items()}
@@ -218,7 +222,8 @@ def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Map
 
 
 def row_key(row: Row) -> Key:
-    """Returns the identity of a row across runs: probe, ABI, target, metric, parameters by name."""
+    """Returns the identity of a row across runs: probe, ABI, target, metric, and parameters in the order of their
+    names."""
     return row.probe, row.abi, row.target, row.metric, tuple(sorted(row.parameters.items()))
 
 
@@ -232,7 +237,7 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
-    """Returns the rows of one point, one for each metric. outcomes: all of that point, at least one."""
+    """Returns the rows of one point, one for each metric. outcomes: all visits of the point, at least one."""
     visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, PointReadings):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
@@ -241,13 +246,15 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     kept = [read.outcome for read in visited.readings]
     rates = [event_rates(kept, metric) for metric in probe.metrics]
     made = [
-        msgspec.structs.replace(row, counters=own) if own and row.status == "ok" else row
-        for row, own in zip(made, rates, strict=True)
+        msgspec.structs.replace(row, counters=counters) if counters and row.status == "ok" else row
+        for row, counters in zip(made, rates, strict=True)
     ]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
-    lacks = {what for visited in outcomes if visited.status == "ok" for what in missing_evidence(visited, probe)}
-    return [_without_evidence(row, lacks) for row in made] if lacks else made
+    missing_kinds = {
+        kind for visited in outcomes if visited.status == "ok" for kind in missing_evidence(visited, probe)
+    }
+    return [_without_evidence(row, missing_kinds) for row in made] if missing_kinds else made
 
 
 def _row(visited: PointReadings, metric: Metric, known: Known, served: float | None) -> Row:
@@ -263,31 +270,32 @@ def _row(visited: PointReadings, metric: Metric, known: Known, served: float | N
 
 
 def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
-    """Returns the usable visits of one point; or the status and the reason of all its rows."""
+    """Returns the usable visits of one point; or, if it can have no number, the status and reason of all its rows."""
     name = "usable visits", outcomes[0].point
     return known.once(name, outcomes, lambda: _usable_visits(outcomes, probe, known))
 
 
 def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
-    good = [outcome for outcome in outcomes if outcome.status == "ok"]
-    if len({outcome.clock.kind for outcome in good}) > 1:
+    """Returns the usable visits of one point, without the cache."""
+    completed = [outcome for outcome in outcomes if outcome.status == "ok"]
+    if len({outcome.clock.kind for outcome in completed}) > 1:
         return "unstable", "its visits were timed by clocks of different kinds"
     missing = [outcome for outcome in outcomes if outcome.status != "ok"]
     is_wrong = any(outcome.status == "wrong_answer" for outcome in missing)
-    # A count holds whatever is withheld of the visit that it is of: it is no inference from times.
+    # A count is valid even if the times of its visit are withheld, since it is not inferred from them.
     if not is_wrong and (why := contradicted(outcomes, probe)):
         return "unstable", why
-    if not good or is_wrong:
+    if not completed or is_wrong:
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
-    readings = _readings(good, probe, known)
-    if wrong := sleeping(good, probe, np.concatenate([read.waited for read in readings])):
-        return "unstable", wrong
+    readings = _readings(completed, probe, known)
+    if sleep_reason := sleeping(completed, probe, np.concatenate([read.waited for read in readings])):
+        return "unstable", sleep_reason
     notes = []
-    if good[0].clock.kind in REAL_CLOCKS:
+    if completed[0].clock.kind in REAL_CLOCKS:
         notes += remarks(outcomes, probe, counts=known.counts)
-    if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in good):
-        # They are in place of transparent ones, of which the system gave too few.
+    if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in completed):
+        # Explicit huge pages replace transparent ones if the system gave too few of these.
         notes.append("its huge pages are explicit ones (hugetlb)")
     if missing:
         worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
@@ -296,8 +304,8 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
-    """Returns the row with an interval that covers at least the middle half of its batches, and state unknown: without
-    evidence, any half of the batches may have been disturbed."""
+    """Returns the row with state `unknown`, and an interval that covers at least the middle half of its batches:
+    without evidence, any half of the batches may have been disturbed. lacks: names of the missing evidence."""
     if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
@@ -308,9 +316,11 @@ def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
 
 
 def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:
+    """Returns the readings of the completed visits of one point."""
     return known.readings([outcome for outcome in outcomes if outcome.status == "ok"], probe)
 
 
 def _place(point: Point) -> tuple[object, ...]:
+    """Returns the sort key of a point: numbers sort before words, as numbers."""
     numbers_first = tuple((name, isinstance(value, str), value) for name, value in sorted(point.parameters))
     return point.probe, numbers_first, point.target, point.abi

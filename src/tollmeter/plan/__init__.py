@@ -56,8 +56,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_BESIDE_OTHERS = 0.25
-"""Highest shares of the budget for all pairs of a matrix of CPUs: in a run of the matrix alone, and of other points
-too."""
+"""Highest share of the budget for all pairs of a matrix of CPUs in a run that also has other points."""
 _SPARE = 2.5
 """Ratio of the time in which nearly all points converge to their planned time, since a plan cannot know which points
 scatter. On a quiet machine 83 % of the 287 points of a default run converged in 89 s, 2.5 times their planned time."""
@@ -70,12 +69,13 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """The plan of a run. cpus: CPUs to measure on, the preferred first. host_cpu: CPU of the host process, None without
-    a choice. folder: folder in which probes may create files. peer: serves the network probes. asked: number of
-    requested points if only typical ones are planned, else 0; asked_s: measuring time in which most of them converge.
-    topology: None if unreported. also: CPUs that may stand in for the one that single workers are measured on. against:
-    each pair's reference; is_of_pairs: whether every measured point is compared, as with --against, and not only those
-    of a study's ratios."""
+    """The plan of a run. cpus: CPUs to measure on, the preferred first. host_cpu: CPU of the host process, None if it
+    has no fixed one. precision: requested relative half-width of the intervals. against: the reference of each compared
+    point. is_of_pairs: whether every measured point is compared, as with --against, and not only those of a study's
+    ratios. folder: folder in which probes may create files. peer: address of the machine that serves the network
+    probes. asked: number of requested points if only some of them are planned, else 0. asked_s: measuring time in
+    seconds in which most of the requested points converge. topology: None if unreported. also: CPUs that may replace
+    the CPU on which single workers are measured."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -98,12 +98,12 @@ class Plan(Record, frozen=True):
     also: tuple[int, ...] = ()
 
     def points(self) -> list[Point]:
-        """Returns every point that a run begins with, once."""
+        """Returns every point with which a run begins, once."""
         return interleaved(self.against, 0) if self.is_of_pairs else _all_points(self.entries)
 
     def ratios(self) -> list[tuple[Point, Point]]:
-        """Returns each point with its reference, both in one group; includes a study's points whose reference in the
-        group is another point."""
+        """Returns each compared point with the point it is divided by. In a study a point may have several ratios, to
+        any point of its interleaved group."""
         if self.is_of_pairs:
             return list(self.against.items())
         of_group = {point: group[-1] for group in groups(self.against) for point in group}
@@ -111,12 +111,13 @@ class Plan(Record, frozen=True):
         return [pair for pair in asked if of_group.get(pair[0]) == of_group.get(pair[1], pair)]
 
     def curves(self) -> list[SweepCurve]:
-        """Returns the refinable curves; none in an interleaved comparison, where an added point would have no
-        counterpart."""
+        """Returns the curves to which points may be added; none in an interleaved comparison, where an added point
+        would have no counterpart."""
         several = () if self.is_of_pairs else self.entries
         return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
 
     def gaps(self) -> dict[Point, str]:
+        """Returns the points that cannot be visited, with the reason."""
         return {point: reason for entry in self.entries for point, reason in entry.gaps.items()}
 
     def costs(self) -> Costs:
@@ -124,13 +125,13 @@ class Plan(Record, frozen=True):
 
     @property
     def spare_cpu(self) -> int | None:
-        """Returns the host's CPU for visits of all CPUs, since the host process sleeps during a visit; None if CPUs
-        were requested."""
+        """Returns the CPU of the host process for visits of all CPUs, since the host process sleeps during a visit;
+        None if the user requested CPUs."""
         return self.host_cpu if self.also else None
 
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
-        """Returns the CPUs of a point's visits in a round: one visit, or one for each pair of CPUs. seen: its visits so
-        far."""
+        """Returns the CPUs of each visit of a point in one round: one visit, or one for each pair of CPUs. seen: number
+        of visits so far."""
         placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.placements(point, self.probes[point.probe], seen)
 
@@ -141,18 +142,18 @@ class Plan(Record, frozen=True):
 
     def visits_of_pairs(self, point: Point) -> int:
         """Returns the planned visits of all pairs of a matrix point: PAIR_VISITS for each pair, or fewer if the budget
-        is too short. Its time is then divided among the matrix points by their numbers of pairs. 0 for other points."""
-        several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
-        if point not in several:
+        is too short; its time is then divided among the matrix points by their numbers of pairs. 0 for other points."""
+        pairs_of_points = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
+        if point not in pairs_of_points:
             return 0
-        share = 1 - FEW if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
+        share = 1 - FEW if len(pairs_of_points) == len(self.points()) else _MOST_BESIDE_OTHERS
         each_s = self.costs().visit_s(point, self.effort_of(point))
-        part = min(1.0, share * self.budget_seconds / (each_s * PAIR_VISITS * sum(several.values())))
-        return int(part * PAIR_VISITS * several[point])
+        part = min(1.0, share * self.budget_seconds / (each_s * PAIR_VISITS * sum(pairs_of_points.values())))
+        return int(part * PAIR_VISITS * pairs_of_points[point])
 
     def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
-        """Returns the effort of one visit: `effort`, or the plan's; a short one if a matrix has more pairs than its
-        first round."""
+        """Returns the effort of one visit. A matrix with more pairs than one round visits, a probe of each CPU, and an
+        emulated system have fixed efforts; other points have `effort`, by default the effort of the plan."""
         if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.is_of_pairs:
             return OF_MATRIX
         if is_of_each(self.probes[point.probe]):
@@ -162,27 +163,27 @@ class Plan(Record, frozen=True):
     def visit(
         self, number: int, point: Point, round_: int, cpus: tuple[int, ...], *, layout: int = 0, stays: bool = False
     ) -> Visit:
-        """Returns a visit. Each layout has its own seed, so random placement differs between layouts and can be
-        repeated. A point has one seed under all ABIs and on all targets, and interleaved points share a seed, so
-        that the variance between layouts cancels. stays: whether the visit stays on its CPU, since the host is busy on
-        its own."""
-        whose = "interleaved" if self.is_of_pairs else (point.probe, point.parameters)
-        seed = layout_seed(self.seed, layout, whose, cpus)
+        """Returns a visit. Each layout has its own seed, so that random placement differs between layouts and can be
+        repeated. A point has the same seeds under all ABIs and on all targets, and interleaved points share a seed, so
+        that the variance between layouts cancels. number, round_, layout: their numbers. stays: whether the visit may
+        not move to another CPU, since the host process is busy on its own."""
+        owner = "interleaved" if self.is_of_pairs else (point.probe, point.parameters)
+        seed = layout_seed(self.seed, layout, owner, cpus)
         probe, effort, is_local = self.probes[point.probe], self.effort_of(point), is_here(point.target)
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
         # that hangs costs the run this much.
         share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
         set_up_ms = int(_DEADLINE_MS_PER_GIB * stated_bytes(point, probe) / (KIB * MIB))
-        # A layout that is set up before its first visit is requested makes what the system accounts to a visit the same
-        # for all of its visits. Not where the set-up starts or moves workers.
-        moves = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
-        may_go = cpus == self.cpus[:1] and not stays
+        # If a layout is set up before its first visit is requested, the system accounts the same work to all of its
+        # visits. This is not possible where the set-up starts or moves workers.
+        moves_workers = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
+        is_on_preferred = cpus == self.cpus[:1] and not stays
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=effort.samples, sample_ns=effort.sample_ns,
             seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), priority=self.priority,
             counters=self.counters, folder=self.folder if is_local else "", peer=self.peer if is_local else "",
-            forks=effort.forks, sets_up_first=is_local and not moves,
-            also=self.also if may_go and is_local and not moves and not probe.roles else (),
+            forks=effort.forks, sets_up_first=is_local and not moves_workers,
+            also=self.also if is_on_preferred and is_local and not moves_workers and not probe.roles else (),
         )  # fmt: skip
 
 
@@ -190,13 +191,14 @@ _placing = cache(Placing)
 
 
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
-    """Returns the machine with the caches of the CPU that single workers run on, since the cores of a hybrid CPU
-    differ."""
+    """Returns the machine with the caches of the CPU on which single workers run, since the cores of a hybrid CPU
+    differ. asked: requested CPUs."""
     (first, *_), _ = chosen_cpus(machine, asked)
     return _seen_from(machine, first)
 
 
 def _seen_from(machine: Machine, cpu: int) -> Machine:
+    """Returns the machine with the caches that one CPU has."""
     kind = next((kind for kind in machine.kinds if cpu in kind.cpus), None)
     return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
@@ -218,14 +220,16 @@ def make_plan(
 ) -> Plan:
     """Returns the plan of a suite. Raises Failure: 2 for an unknown name, 6 if no point of the suite can run.
 
-    If the budget does not suffice for most of the requested points, selections that narrow give fewer points.
-    all_points: all of them nevertheless."""
+    If the budget does not suffice for most of the requested points, the selections that permit it (`narrows`) are
+    planned with fewer points. all_points: plan all of them nevertheless. against: words of --against."""
     measured, host_cpu = chosen_cpus(machine, cpus)
     if cpus:
         machine = msgspec.structs.replace(machine, allowed_cpus=measured)
-    # The machine as each other kind of core sees it that has a CPU among those measured.
+    # The machine with the caches of each other kind of core, if one of the measured CPUs is of this kind.
     members = {target: numbers(kind.cpus) for target, kind in other_kinds(machine.topology, measured[0]).items()}
-    first = {target: next((cpu for cpu in measured if cpu in own), None) for target, own in members.items()}
+    first = {
+        target: next((cpu for cpu in measured if cpu in cpus_of_kind), None) for target, cpus_of_kind in members.items()
+    }
     seen = {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
     kinds = {} if against else seen
     ground = Ground(catalog, machine, abis, other_relations(machine, measured), kinds)
@@ -268,17 +272,18 @@ def _all_points(entries: Iterable[Entry]) -> list[Point]:
 
 
 def expected_seconds(plan: Plan) -> float:
-    """Returns the wall time in seconds of the required visits to a run's initial points."""
+    """Returns the wall time in seconds of the planned visits to the points with which a run begins."""
     return sum(_seconds_of_points(plan))
 
 
 def _seconds_to_settle(each_s: Sequence[float]) -> float:
-    """Returns the wall time in seconds in which most points converge on a quiet machine: the cheapest are visited
-    first."""
+    """Returns the wall time in seconds in which most points converge on a quiet machine, where the cheapest are visited
+    first. each_s: planned seconds of each point."""
     return _SPARE * sum(sorted(each_s)[: ceil((1 - SOME) * len(each_s))])
 
 
 def _seconds_of_points(plan: Plan) -> list[float]:
+    """Returns the wall time in seconds of the planned visits of each point."""
     costs = plan.costs()
     visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.is_of_pairs else planned_visits
     return [
@@ -288,9 +293,9 @@ def _seconds_of_points(plan: Plan) -> list[float]:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:
-    """Returns the points of one round, shuffled by the seed, each selection spread evenly; a study's claims first, then
-    lines of the toll table. Large points are last, consecutively, since each reuses the pages of the previous one.
-    costs: learned from visits."""
+    """Returns the points of one round, shuffled by the seed, with each selection spread evenly; the points of a study's
+    claims first, then those of the toll table. Large points are last, consecutively, since each reuses the memory pages
+    of the previous one. costs: learned from visits; by default as planned."""
     wanted = set(points)
     if plan.is_of_pairs:
         return [point for point in interleaved(plan.against, round_) if point in wanted]
@@ -308,11 +313,11 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
-    """Returns whether each parameter of the point that has a typical value is at it, so that the toll table has a line
-    of the point."""
-    probe, own = plan.probes[point.probe], point.values()
+    """Returns whether the toll table has a line of the point: its probe has a toll, and each parameter with a typical
+    value has this value."""
+    probe, values_of_point = plan.probes[point.probe], point.values()
     usual = (
-        (parameter.typical, str(own.get(parameter.name)))
+        (parameter.typical, str(values_of_point.get(parameter.name)))
         for parameter in probe.parameters
         if parameter.typical is not None
     )
@@ -320,17 +325,17 @@ def is_typical(plan: Plan, point: Point) -> bool:
 
 
 def is_shown(plan: Plan, point: Point) -> bool:
-    """Returns whether the first screen may have the point's number: a level of memory, a best known toll, or the one
-    line of a probe without a meaning, under the first ABI."""
+    """Returns whether the first screen may show the number of the point: a level of memory, a best known toll, or the
+    only toll of a probe without a meaning, under the first ABI."""
     first = next(point for entry in plan.entries for point in entry.points)
     is_toll = _is_best_known(plan, point) or _has_one_line(plan.probes[point.probe])
-    is_one = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
-    return is_one and (point.abi, point.target) == (first.abi, first.target)
+    is_candidate = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
+    return is_candidate and (point.abi, point.target) == (first.abi, first.target)
 
 
 def _is_best_known(plan: Plan, point: Point) -> bool:
-    """Returns whether the point has a line of a best known meaning; any point of a meaning does if the plan has none of
-    its lines."""
+    """Returns whether the point has one of the best known tolls. If the plan lacks the parameters of a best known toll,
+    any point with its meaning has it."""
     return any(
         is_best_known(means, point.values())
         or not any(is_best_known(means, other.values()) for other in plan.points() if means in _means(plan, other))
@@ -339,7 +344,7 @@ def _is_best_known(plan: Plan, point: Point) -> bool:
 
 
 def _has_one_line(probe: Probe) -> bool:
-    """Returns whether a probe without a meaning has one line in the toll table."""
+    """Returns whether the toll table has one line of this probe, and no metric of the probe has a meaning."""
     lines = sum(metric.toll is not None for metric in probe.metrics)
     varies = any(parameter.typical is None for parameter in probe.parameters)
     return lines == 1 and not varies and not any(metric.means for metric in probe.metrics)
@@ -352,7 +357,8 @@ def is_of_level(plan: Plan, point: Point) -> bool:
 
 def memory_points(plan: Plan) -> list[Point]:
     """Returns the points that show memory on the first screen: for the latency, for each read kernel and for each
-    number of chains the smallest size in the farther half of the probe's sizes (inference/hierarchy.py)."""
+    number of chains, the point of the smallest size that is at least half of the probe's largest
+    (inference/hierarchy.py)."""
     first = next(point for entry in plan.entries for point in entry.points)
     sized = [
         (stated_bytes(point, plan.probes[point.probe]), point)
@@ -373,7 +379,8 @@ def _means(plan: Plan, point: Point) -> set[str | None]:
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
-    """Returns the wanted points by the selection that requested them; refinement points by their probe."""
+    """Returns the wanted points, grouped by the selection that requested them; points that refinement added are grouped
+    by probe."""
     left = set(wanted)
     groups: list[list[Point]] = []
     for entry in plan.entries:
@@ -384,15 +391,15 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
     return [group for group in groups if group]
 
 
-# ---- an interleaved comparison: pairs of a point, and the same with another parameter value, ABI or probe ------------
+# ---- interleaved comparison: a point and the point with another parameter value, ABI or probe ------------------------
 
 
 def counterparts(
     points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine
 ) -> dict[Point, Point]:
-    """Returns the counterpart of each point: the point with every word applied. A point that the words leave
-    unchanged is the counterpart of others.
-    Raises Failure (2) for an unknown word, or if the words change no point."""
+    """Returns the counterpart of each point: the point with every word applied. A point that the words leave unchanged
+    has none, and may be the counterpart of others. words: as in _changed. Raises Failure (2) for an unknown word, or if
+    the words change no point."""
     changed = {
         point: reduce(lambda so_far, word: _changed(so_far, word, catalog, machine), words, point) for point in points
     }
@@ -403,18 +410,20 @@ def counterparts(
 
 
 def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
-    """Returns the points of a study's ratios in groups with interleaved visits, each point with its group's reference,
-    so that slow drift cancels in a ratio. Points that share a ratio are in one group."""
+    """Returns the reference of each point of a study's ratios. Points that share a ratio have one reference; their
+    visits are interleaved, so that slow drift cancels in the ratios."""
     references: dict[Point, Point] = {}
-    for point, below in _ratios_of_study(suite, points):
-        one, other = references.get(point, point), references.get(below, below)
-        references |= {each: other for each, own in references.items() if own == one} | {one: other, other: other}
-    return {point: own for point, own in references.items() if point != own}
+    for point, divisor in _ratios_of_study(suite, points):
+        reference_of_point, reference_of_divisor = references.get(point, point), references.get(divisor, divisor)
+        references |= {
+            each: reference_of_divisor for each, reference in references.items() if reference == reference_of_point
+        } | {reference_of_point: reference_of_divisor, reference_of_divisor: reference_of_divisor}
+    return {point: reference for point, reference in references.items() if point != reference}
 
 
 def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point, Point]]:
-    """Returns each point with its divisor: for a claim its two rows, for an alternative the first one, and for the
-    study's tables every ABI with the first requested one."""
+    """Returns each point with the point it is divided by: for a claim the points of its two rows, for each further
+    option the point of the first option, and for the tables the same point under the first requested ABI."""
     here = [point for point in points if is_here(point.target)]
     ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
@@ -426,7 +435,7 @@ def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point,
 
 
 def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
-    """Yields the points of a claim's two rows under each ABI, if each row is one point."""
+    """Yields the points of two rows of a study under each ABI where each row is exactly one point."""
 
     def answering(row: RowOf, abi: str) -> list[Point]:
         wanted = abi if row.abi is None else points[0].abi if row.abi == "native" else row.abi
@@ -442,7 +451,7 @@ def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple
 
 
 def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:
-    """Returns the point with one word applied: NAME=VALUE, an ABI's name, or a probe's."""
+    """Returns the point with one word applied: NAME=VALUE, the name of an ABI, or the name of a probe."""
     name, equals, written = word.partition("=")
     if equals:
         return _with_value(point, name, written, catalog, machine)
@@ -455,13 +464,15 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
         raise unknown("parameter, ABI or probe", word, [*probes, *catalog.abis])
     if (other.probe, other.abi) not in catalog.executables:
         raise Failure(f"--against {word}: {other.probe} is not built for {other.abi}")
-    own = [parameter.name for parameter in probes[other.probe].parameters]
-    if sorted(own) != sorted(name for name, _ in point.parameters):
+    names = [parameter.name for parameter in probes[other.probe].parameters]
+    if sorted(names) != sorted(name for name, _ in point.parameters):
         raise Failure(f"--against {word}: {other.probe} has not the parameters of {point.probe}")
     return other
 
 
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
+    """Returns the point with another value of one parameter. written: the value as typed. Raises Failure (2) unless it
+    is one value."""
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
     check_known("parameter", name, [*parameters], f"of {point.probe}")
     (value, *more) = values.read_value(parameters[name], written, machine)
@@ -473,7 +484,8 @@ def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine
 
 
 def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
-    """Returns the points that are compared with one reference point, and the reference point last."""
+    """Returns the groups of compared points: the points with one reference point, which is last. pairs: reference of
+    each point."""
     by_reference: dict[Point, list[Point]] = {}
     for point, other in pairs.items():
         by_reference.setdefault(other, []).append(point)
@@ -481,5 +493,5 @@ def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
 
 
 def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
-    """Returns the points of one round: each group in alternating order between rounds."""
+    """Returns the points of one round, group by group. Odd rounds reverse the order in each group."""
     return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]
