@@ -21,7 +21,7 @@ from tollmeter.report.headline import headline
 from tollmeter.store.document import read_document, schema
 from tollmeter.store.index import NAME, index_fingerprint, load_index, save_index
 from tollmeter.studies.claim_rows import measured_claim, timed_by
-from tollmeter.studies.matching_rows import NOT_TOGETHER
+from tollmeter.studies.matching_rows import HOSTED, NOT_TOGETHER
 from tollmeter.studies.study import NO_NUMBER, study
 
 ENTRY = probe(metric("trip", means="entry"), metric("exits", unit="count", means="guest-exits"), name="any.entry")
@@ -259,13 +259,13 @@ def hosted(exits: float) -> list[Row]:
 def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: RowOf | None) -> None:
     own, of_host = (judged(hosted(exits), claim(2.0, unit, row=TRIP, over=over)) for exits in (0.01, 2.0))
     assert own.verdict != "cannot tell" and own.here == of_host.here
-    assert of_host.verdict == "cannot tell" and "hypervisor in software" in (of_host.reason or "")
+    assert of_host.verdict == "cannot tell" and HOSTED in (of_host.reason or "")
 
 
 def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
     (common,), marks, remarks = told_of(results(hosted(2.0), *claims), claims)
-    assert common.startswith("3 figures: ") and "hypervisor in software" in common
+    assert common.startswith("3 figures: ") and HOSTED in common
     assert remarks == [f"({n + 1}) As said above. Of another core {n}." for n in range(3)]
     assert marks == ["(1)", "(2)", "(3)"]
 
