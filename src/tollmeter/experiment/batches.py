@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of one iteration, from the times of batches.
+"""Computes the cost of one iteration from the times of batches.
 
-A batch of n iterations takes a + n c: it pays a once, and c for each iteration. The difference of two lengths contains
-no a, but is three to five times as noisy as necessary, since it discards two thirds of the timed data. So a is
+A batch of n iterations takes a + n c: an overhead a once, and c for each iteration. The difference of two lengths does
+not contain a, but is three to five times as noisy as necessary, since it discards two thirds of the timed data. So a is
 estimated once from all samples of a point, and every batch then gives a value of c. If this estimate and the difference
 disagree by more than their noise, the difference is used."""
 
@@ -22,18 +22,18 @@ Array = NDArray[np.float64]
 
 LENGTHS = (1, 2)
 BATCHES = sum(LENGTHS)
-"""Iterations of the batches of a sample, n and 2n, and of both together, as multiples of n."""
+"""Iterations of the two batches of a sample, and of both together, in multiples of n."""
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
-"""Time in ns that a call, a clock reading and the start of a loop may take beyond the clock's own cost: of a single
-worker, and of one that synchronises with companions at a gate."""
+"""Usual time in ns of a call and the start of a loop beyond the cost of reading the clock: for a single worker, and for
+one that synchronises with companions at a gate."""
 _OF_MEDIAN = sqrt(pi / 2) / NORMAL_QUARTILE
 """Factor from the median absolute deviation to the standard error of a median times sqrt(n), for a normal
 distribution."""
 
 
 class Paid(NamedTuple):
-    """The time that each batch of a point pays once. once_ns: this time; None if the row uses differences of two
-    batches. why: why it uses them. bent: why one iteration has no cost."""
+    """The overhead of each batch of a point. once_ns: its time; None if differences of two batches are used. why: why
+    they are used. bent: why the time is not linear in the iterations, so that one iteration has no cost."""
 
     once_ns: float | None
     why: str | None = None
@@ -41,38 +41,38 @@ class Paid(NamedTuple):
 
 
 def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns: float) -> Paid:
-    """Returns the time that each batch pays once. times: one line for each sample, columns t(n) and t(2n). expected_ns:
-    the expected value of this time; tolerance_ns: its standard deviation.
+    """Returns the overhead of a batch. times: ns, one line for each sample, columns t(n) and t(2n). iterations: n of
+    each sample. expected_ns, tolerance_ns: prior mean and standard deviation of the overhead.
 
-    The estimate is shrunk towards the expected value by its own noise; an estimate that clearly differs is not shrunk.
-    Fewer than eight samples give no estimate, unless twice the work takes no longer."""
+    The estimate is shrunk towards the expected value in proportion to its noise, unless it clearly differs. With fewer
+    than eight samples the expected value is used, or differences if twice the work takes no longer."""
     if len(times) < LEAST_SAMPLES:
         longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
         return Paid(expected_ns if longer else None)
     paid = 2 * times[:, 0] - times[:, 1]
-    once, error = with_error(paid)
-    if abs(once - expected_ns) <= PROVEN * error:
+    once_ns, error = with_error(paid)
+    if abs(once_ns - expected_ns) <= PROVEN * error:
         trust = tolerance_ns**2 / (tolerance_ns**2 + error**2)
-        once = expected_ns + trust * (once - expected_ns)
+        once_ns = expected_ns + trust * (once_ns - expected_ns)
     difference, noise = with_error(differences(times, iterations)[:, 0])
-    each = middle_of(values(times, iterations, Paid(once)))
-    parted = abs(each - difference)
-    if parted > PROVEN * noise and parted > NEGLIGIBLE * abs(difference):
+    each = middle_of(values(times, iterations, Paid(once_ns)))
+    disagreement = abs(each - difference)
+    if disagreement > PROVEN * noise and disagreement > NEGLIGIBLE * abs(difference):
         share = 100 * (each / difference - 1) if difference else 0.0
         return Paid(None, f"the cost by batches is {share:+.1f} % off that by differences, which is used")
-    return Paid(once)
+    return Paid(once_ns)
 
 
 def values(times: Array, iterations: Array, paid: Paid) -> Array:
-    """Returns the ns of one iteration: two values for each sample, one for each batch; one difference for each sample
-    if differences are used."""
+    """Returns the ns of one iteration, one line for each sample: a value for each batch; or one value if differences
+    are used."""
     if paid.once_ns is None:
         return differences(times, iterations)
     return np.asarray((times - paid.once_ns) / (iterations[:, None] * np.array(LENGTHS)))
 
 
 def differences(times: Array, iterations: Array) -> Array:
-    """Returns (t(2n) - t(n)) / n, which contains no time that both batches pay once."""
+    """Returns (t(2n) - t(n)) / n in ns, one line for each sample. It does not contain the overhead."""
     return np.asarray(((times[:, 1] - times[:, 0]) / iterations)[:, None])
 
 
@@ -86,31 +86,31 @@ def with_error(sample: Array) -> tuple[float, float]:
 
 # Whether the cost of a batch is linear in its iterations.
 #
-# Of a linear cost a + n c, `2 t(n) - t(2n)` is a, whatever n is. Of a cost that grows as n^p it is a constant share of
-# t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. One above zero refuses
-# where samples of half the length show that it is a share, which grows with n, and not a time, which stays. Where
-# processes wait for each other, the first iteration of a batch may be free: the CPU of the other one is still awake.
+# For a linear cost a + n c, `2 t(n) - t(2n)` equals a for every n. For a cost that grows as n^p it is a constant share
+# of t(2n): below zero if p exceeds 1, and above zero if p is less. A share below zero therefore refuses the row. A
+# share above zero may be the overhead a: it refuses the row only if samples of half the length show that it grows.
+# If processes wait for each other, the first iteration of a batch may be free, since the other CPU is still awake.
 
 _EXPONENT_OFF, _WAITING_OFF = 0.025, 0.15
-"""Highest deviation of the exponent of n from 1 that counts as linear. The second applies if processes wait for each
+"""Largest deviation of the exponent p from 1 that counts as linear. The second applies if processes wait for each
 other: a CPU that waits longer enters a deeper sleep state."""
 _SURE = 2.0
 
 
 def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, *, waits: bool) -> str | None:
     """Returns why the cost of one iteration cannot be stated; None if it is linear within the error of the samples.
-    times: one line for each sample, columns t(n) and t(2n); visits: the visit of each sample; expected_ns: the time
-    that a batch pays once; waits: whether an iteration waits for another process."""
-    longer = (times > max(0.0, expected_ns)).all(axis=1)
-    times, iterations, visits = times[longer], iterations[longer], visits[longer]
+    times: ns, one line for each sample, columns t(n) and t(2n). iterations, visits: n and visit of each sample.
+    expected_ns: overhead of a batch. waits: whether an iteration waits for another process."""
+    is_usable = (times > max(0.0, expected_ns)).all(axis=1)
+    times, iterations, visits = times[is_usable], iterations[is_usable], visits[is_usable]
     if len(times) < LEAST_SAMPLES:
         return None
-    once = 2 * times[:, 0] - times[:, 1] - expected_ns
-    shares = once / times[:, 1]
+    overhead_ns = 2 * times[:, 0] - times[:, 1] - expected_ns
+    shares = overhead_ns / times[:, 1]
     share, error = with_error(shares)
-    off, free = (_WAITING_OFF, 1 / (2 * middle_of(iterations))) if waits else (_EXPONENT_OFF, 0.0)
-    bound = free - share_of(1 + off) if share < 0 else share_of(1 - off)
-    is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
+    exponent_tolerance, free_share = (_WAITING_OFF, 1 / (2 * middle_of(iterations))) if waits else (_EXPONENT_OFF, 0.0)
+    bound = free_share - share_of(1 + exponent_tolerance) if share < 0 else share_of(1 - exponent_tolerance)
+    is_small = abs(share) <= bound or abs(middle_of(overhead_ns)) <= IN_COMPANY_NS
     if is_small or abs(share) <= PROVEN * error or not _visits_agree(shares, visits, share / 2):
         return None
     if share > 0 and not _grows(shares, iterations, visits):
@@ -119,26 +119,27 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
 
 
 def share_of(exponent: float) -> float:
-    """Returns (2 t(n) - t(2n)) / t(2n) for a cost that grows with this exponent of n."""
+    """Returns (2 t(n) - t(2n)) / t(2n) for a cost that grows as n to this exponent."""
     return float(2 ** (1 - exponent) - 1)
 
 
 def exponent_of(share: float) -> float:
+    """Returns the exponent with this share: the inverse of share_of."""
     return 1 - log2(1 + share)
 
 
 def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool:
-    """Returns whether the visits agree on a share: it is at least half as large in four visits of five. Samples of one
-    visit are disturbed together."""
+    """Returns whether the visits agree on a share: four visits of five have at least half of it. Visits and not samples
+    are counted, since the samples of a visit are disturbed together. half: half of the share."""
     ratios = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
     return sum(ratio >= 1 for ratio in ratios) >= ceil((1 - SOME) * len(ratios))
 
 
 def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
-    """Returns whether the time that seems to be paid once grows with n. In batches of half the length, a constant time
-    has the share 2 x / (1 + x) instead of x, and a power of n has x again. The bound lies between the two, and the
-    larger share must be excluded by it. Visits whose samples have one length decide nothing, for example where n is
-    the least possible, and visits of fewer than eight samples agree by chance."""
+    """Returns whether the apparent overhead grows with n. In batches of half the length, a constant overhead with the
+    share x has the share 2 x / (1 + x), and a power of n has x again. The result is true if the measured share is
+    nearer to x, and its interval excludes the larger one. Visits whose samples all have one length are not used, nor
+    visits of fewer than eight samples, which agree by chance."""
     longest = np.array([iterations[visits == visit].max() for visit in visits])
     many = np.array([(visits == visit).sum() for visit in visits])
     is_short = (iterations < (1 - CLEARLY) * longest) & (many >= LEAST_SAMPLES)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that compare the machine's record with itself: sets of CPUs, memory, caches and pages. Each row of the table
-has a sentence that is true of every honest record, and a function that returns whether it is broken (docs/measuring.md
-lists them)."""
+"""Compares the machine's record with itself: sets of CPUs, memory, caches and pages. Each rule is a sentence that is
+true of every honest record, with a function that returns whether the record breaks it (docs/measuring.md lists
+them)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ANY_WAY = 0xFFFF
 LOCAL_DISTANCE = 10
 """Distance of a memory node to itself, as Linux reports it."""
 MOST_OVER_NAMED = 6.0
-"""Highest ratio of the core's rate to the highest or present frequency that the system reports: acpi-cpufreq reports
-1.0 GHz for a core that reaches 3.9 GHz by turbo. Also the highest inverse ratio for the present frequency, since some
-systems report the requested frequency."""
+"""Highest ratio of the core clock to the highest or present frequency that the system reports: acpi-cpufreq reports 1.0
+GHz for a core that reaches 3.9 GHz by turbo. Also the highest ratio of the present frequency to the core clock, since
+some systems report the requested frequency."""
 LEAST_OF_HUGE, ENTRY_BYTES = 16, 4
-"""Fewest base pages of a transparent huge page; and smallest page-table entry in bytes (i686 without PAE), of which a
-table fills at most one page."""
+"""Smallest number of base pages of a transparent huge page, and size in bytes of the smallest page-table entry (i686
+without PAE). The entries of one table fill at most a page."""
 _LOAD = re.compile(r"[0-9.]+ [0-9.]+ [0-9.]+ ([0-9]+)/([0-9]+) [0-9]+")
 _NEGATIVE = re.compile(r"(^|[ /])-")
 
@@ -41,6 +41,7 @@ def unlikely(machine: Machine) -> Iterator[str]:
 
 
 def _of_topology(machine: Machine, topology: Topology) -> Iterator[str]:
+    """Yields the rules that the topology breaks."""
     online = {*numbers(topology.online)}
     if len(online) != machine.cpus:
         yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
@@ -55,6 +56,8 @@ def _of_topology(machine: Machine, topology: Topology) -> Iterator[str]:
 
 
 def _parts(topology: Topology) -> Mapping[str, Sequence[Cpus]]:
+    """Returns the sets of CPUs of the topology, by the name of its parts: packages, dies, clusters, cores, last caches,
+    kinds and nodes."""
     named = {name: [{*numbers(cpus)} for cpus in getattr(topology, name)] for name in _PARTITIONS}
     return named | {name: [{*numbers(part.cpus)} for part in getattr(topology, name)] for name in ("kinds", "nodes")}
 
@@ -63,32 +66,38 @@ def _parts(topology: Topology) -> Mapping[str, Sequence[Cpus]]:
 
 
 def _threads_are_elsewhere(machine: Machine) -> bool:
+    """Returns whether a hardware thread is in two cores, or is not an allowed CPU."""
     threads = [*chain(*machine.cores)]
     return len({*threads}) < len(threads) or not {*threads} <= {*machine.allowed_cpus}
 
 
 def _is_power(number: int) -> bool:
+    """Returns whether a number is a power of two."""
     return number > 0 and number & (number - 1) == 0
 
 
 def _lines_are_odd(machine: Machine) -> bool:
+    """Returns whether the size of a cache line is not a power of two."""
     lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
     return not all(map(_is_power, lines))
 
 
 def _sets_are_broken(machine: Machine) -> bool:
-    """Returns whether a cache size is not the product of lines, ways and sets, from which x86 systems derive it."""
+    """Returns whether a cache contains a part of a line or, on x86, of a set: x86 systems compute the size from lines,
+    ways and sets."""
     is_derived = machine.architecture.startswith(X86)
     return any(_has_part_of_a_set(cache, is_derived) for cache in machine.caches if cache.size_bytes)
 
 
 def _has_part_of_a_set(cache: Cache, is_derived: bool) -> bool:
+    """Returns whether the size of a cache is no multiple of its line or, if is_derived, of its line times its ways."""
     line, size = cache.line_bytes or 1, cache.size_bytes or 0
     ways = 1 if cache.ways in (None, ANY_WAY) else cache.ways or 1
     return ways < 1 or size < line * ways or bool(size % (line * (ways if is_derived else 1)))
 
 
 def _sizes_fall(machine: Machine) -> bool:
+    """Returns whether a cache is larger than that of the next level."""
     for kind in ("data", "instruction"):
         sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
                  if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
@@ -98,16 +107,20 @@ def _sizes_fall(machine: Machine) -> bool:
 
 
 def _levels_are_odd(machine: Machine) -> bool:
+    """Returns whether a level has a unified and another cache, or one for instructions alone, or a level is missing
+    (x86)."""
     kinds = Counter((cache.level, cache.kind) for cache in machine.caches)
     levels = {level for level, _ in kinds}
-    both = any((level, "unified") in kinds and len([one for one in kinds if one[0] == level]) > 1 for level in levels)
-    lacks = any(kind == "instruction" and (level, "data") not in kinds for level, kind in kinds)
-    gap = machine.architecture.startswith(X86) and levels != {*range(1, len(levels) + 1)}
-    return both or lacks or gap
+    has_unified_and_other = any(
+        (level, "unified") in kinds and len([one for one in kinds if one[0] == level]) > 1 for level in levels
+    )
+    has_instructions_alone = any(kind == "instruction" and (level, "data") not in kinds for level, kind in kinds)
+    has_gap = machine.architecture.startswith(X86) and levels != {*range(1, len(levels) + 1)}
+    return has_unified_and_other or has_instructions_alone or has_gap
 
 
 def _is_shared_further_in(machine: Machine) -> bool:
-    """Returns whether CPUs share a cache but not the next level, or a level has two sizes of one kind of cache.
+    """Returns whether CPUs share a cache but not a further level, or a level has two sizes of one kind of cache.
     VirtualBox lists one cache twice, which is permitted."""
     kinds = Counter((level, kind) for level, kind, _ in {(cache.level, cache.kind, cache.size_bytes)
                                                          for cache in machine.caches})  # fmt: skip
@@ -118,17 +131,20 @@ def _is_shared_further_in(machine: Machine) -> bool:
 
 
 def _page_is_odd(machine: Machine) -> bool:
+    """Returns whether the page size is not a power of two, or not the one of x86."""
     page = machine.page_bytes
     is_other = machine.architecture.startswith(X86) and page != USUAL_PAGE_BYTES
     return is_other or not _is_power(page)
 
 
 def _kinds_overlap(machine: Machine) -> bool:
+    """Returns whether a CPU is in two kinds."""
     cpus = [cpu for kind in machine.kinds for cpu in kind.cpus]
     return len({*cpus}) < len(cpus)
 
 
 def _runs_more_than_there_are(machine: Machine) -> bool:
+    """Returns whether the load average counts more running processes than exist, or is negative."""
     load = machine.facts.get("load_average", "")
     read = _LOAD.fullmatch(load)
     return _NEGATIVE.search(load) is not None or (read is not None and int(read[1]) > int(read[2]))
@@ -159,8 +175,8 @@ OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
 
 
 def _nodes_are_odd(_: Machine, topology: Topology) -> bool:
-    """Returns whether the memory nodes are impossible: numbers repeat, a table of distances has another length, or a
-    node's distance to itself is not 10, which Linux refuses."""
+    """Returns whether the memory nodes are impossible: numbers repeat, a table of distances has the wrong length, or
+    the distance of a node to itself is not 10, which Linux refuses."""
     nodes = [node.node for node in topology.nodes]
     tables = [node.distances for node in topology.nodes if node.distances]
     return len({*nodes}) < len(nodes) or any(min(table) != LOCAL_DISTANCE or len(table) != len(nodes)
@@ -168,25 +184,30 @@ def _nodes_are_odd(_: Machine, topology: Topology) -> bool:
 
 
 def _uses_other_nodes(_: Machine, topology: Topology) -> bool:
+    """Returns whether an allowed memory node does not exist."""
     allowed = {*numbers(topology.allowed_nodes)}
     return bool(allowed and topology.nodes) and not allowed <= {node.node for node in topology.nodes}
 
 
 def _huge_pages_are_odd(machine: Machine, topology: Topology) -> bool:
+    """Returns whether the size of a huge page is no power of two, below the page size, beyond the reach of one page
+    table, or listed twice."""
     page, huge = machine.page_bytes, topology.huge_page_bytes
     sizes = [one.bytes for one in topology.hugetlb]
-    is_odd = huge and not LEAST_OF_HUGE * page <= huge <= page * (page // ENTRY_BYTES)
-    return bool(is_odd) or len({*sizes}) < len(sizes) or any(
+    is_out_of_range = huge and not LEAST_OF_HUGE * page <= huge <= page * (page // ENTRY_BYTES)
+    return bool(is_out_of_range) or len({*sizes}) < len(sizes) or any(
         not _is_power(size) or size < page for size in (huge or page, *sizes)
     )  # fmt: skip
 
 
 def _reserves_too_much(machine: Machine, topology: Topology) -> bool:
+    """Returns whether reserved huge pages exceed the memory."""
     most = max(machine.memory_bytes, sum(node.memory_bytes for node in topology.nodes))
     return sum(one.bytes * one.pages for one in topology.hugetlb) > most
 
 
 def _last_caches_differ(machine: Machine, topology: Topology) -> bool:
+    """Returns whether the topology lacks a set of CPUs that share a last cache."""
     last = max((cache.level for cache in machine.caches), default=0)
     shared = [{*numbers(cache.shared_cpus)} for cache in machine.caches if cache.level == last and cache.shared_cpus]
     groups = [{*numbers(part)} for part in topology.last_caches]
@@ -194,6 +215,7 @@ def _last_caches_differ(machine: Machine, topology: Topology) -> bool:
 
 
 def _outruns_its_kind(machine: Machine, topology: Topology) -> bool:
+    """Returns whether the core clock far exceeds the highest clock of all kinds of core."""
     fastest = max((kind.max_khz for kind in topology.kinds), default=0)
     return fastest > 0 and (machine.core_clock_hz or 0.0) > MOST_OVER_NAMED * fastest * 1e3
 
@@ -215,15 +237,16 @@ Parts = Mapping[str, Sequence[Cpus]]
 
 
 def _are_not_all(_: Machine, __: Topology, parts: Parts, online: Cpus) -> bool:
-    """Returns whether packages, dies or cores omit online CPUs. Last caches and clusters are not judged: some cores of
-    a hybrid CPU lack the last cache level, and some systems report clusters of only some cores. Parts may contain
-    more CPUs: packages of s390x contain offline CPUs, and lxcfs shows a container its own CPUs as online beside the
-    packages of the whole machine."""
+    """Returns whether packages, dies, cores, kinds or nodes omit an online CPU. Last caches and clusters are not
+    judged: some cores of a hybrid CPU lack the last cache level, and some systems report clusters of only some cores.
+    More CPUs than the online ones are permitted: packages of s390x contain offline CPUs, and lxcfs shows a container
+    its own CPUs as online beside the packages of the whole machine."""
     members = {name: {*chain(*sets)} for name, sets in parts.items() if sets}
     return any(name not in ("clusters", "last_caches") and not online <= cpus for name, cpus in members.items())
 
 
 def _are_not_nested(_: Machine, __: Topology, parts: Parts, ___: Cpus) -> bool:
+    """Returns whether a core lies in two packages or two last caches."""
     nested = ("cores", "packages"), ("cores", "last_caches")
     return any(
         inner & outer and not inner <= outer
@@ -234,14 +257,15 @@ def _are_not_nested(_: Machine, __: Topology, parts: Parts, ___: Cpus) -> bool:
 
 
 def _are_not_there(machine: Machine, topology: Topology, _: Parts, online: Cpus) -> bool:
+    """Returns whether an isolated CPU, or one that shares a core, does not exist."""
     known = online | {*numbers(topology.offline)}
     named = {*numbers(topology.isolated)} | {*numbers(topology.nohz_full)} | {*chain(*machine.cores)}
     return not named <= known | {*chain(*(numbers(cache.shared_cpus) for cache in machine.caches))}
 
 
 def _threads_are_denied(machine: Machine, _: Topology, parts: Parts, __: Cpus) -> bool:
-    """Returns whether threads share a core that the topology does not have, or the recorded SMT setting of an x86
-    machine contradicts the threads of its cores. RISC-V systems without core numbers report one core."""
+    """Returns whether threads share a core that the topology lacks, or the recorded SMT setting of an x86 machine
+    contradicts the threads of its cores. A topology without cores is exempt."""
     if parts["cores"] and any(not any({*threads} <= core for core in parts["cores"]) for threads in machine.cores):
         return True
     active = machine.facts.get("smt", "") if machine.architecture.startswith(X86) else ""
@@ -251,6 +275,7 @@ def _threads_are_denied(machine: Machine, _: Topology, parts: Parts, __: Cpus) -
 
 
 def _nodes_are_denied(machine: Machine, topology: Topology, _: Parts, __: Cpus) -> bool:
+    """Returns whether the listed memory nodes differ from those of the topology."""
     listed = machine.facts.get("numa_nodes", "")
     return bool(listed and topology.nodes) and {*numbers(listed)} != {node.node for node in topology.nodes}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interleaved comparison (A/B) of two points inside one run.
+"""Computes the ratio of two points that are compared by interleaved visits (A/B) inside one run.
 
 Between-run variance is common to both points, and so is most of the drift if the visits are interleaved: A B, B A, A B,
-B A. The variance between layouts remains. A block is one layout of each point, set up from one seed, with its
-interleaved visits. It gives one observation, the middle of its pairs, and blocks are independent."""
+B A. The variance between layouts remains. A block is one layout of each point, set up with one seed, with its
+interleaved visits. A block gives one observation, the median of its pairs, and blocks are independent."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LAYOUT_SERVES = 8
 
 
 class Ratio(NamedTuple):
-    """The ratio of two points. estimate: the second point's cost over the first's, with its 95 % interval; p_value:
-    two-sided, if the points do not differ; blocks: number of blocks."""
+    """The ratio of two points. estimate: the second point's cost over the first's, with its 95 % interval. p_value:
+    two-sided, of the hypothesis that the points are equal. blocks: number of blocks."""
 
     estimate: Estimate
     p_value: float
@@ -34,8 +34,8 @@ class Ratio(NamedTuple):
 
 
 def blocks_of(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
-    """Returns the middle of the log ratios of each block. pairs: block, cost of the first point, cost of the second
-    point; both costs are positive."""
+    """Returns the Hodges-Lehmann estimate of the log ratio in each block. pairs: block, cost of the first point and
+    cost of the second, both positive."""
     by_block: dict[Hashable, list[float]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append(log(second / first))
@@ -44,7 +44,7 @@ def blocks_of(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
 
 def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
     """Returns for each block the log ratio of the lower quartiles of single executions, which other workloads only
-    lengthen. `blocks_of` is for visits, whose cost is already a median."""
+    lengthen. pairs: as in `blocks_of`, with times in place of medians of visits."""
     by_block: dict[Hashable, list[tuple[float, float]]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append((log(first), log(second)))
@@ -53,8 +53,7 @@ def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float
 
 
 def ratio_of_blocks(blocks: Sequence[float]) -> Ratio | None:
-    """Returns the ratio of two points; None for fewer than five blocks, whose scatter is too uncertain. blocks: log
-    ratio of each block."""
+    """Returns the ratio of two points; None for fewer than LEAST_BLOCKS blocks. blocks: log ratio of each block."""
     count = len(blocks)
     if count < LEAST_BLOCKS:
         return None
@@ -67,7 +66,8 @@ def ratio_of_blocks(blocks: Sequence[float]) -> Ratio | None:
 
 
 def blocks_wanted(measured: Ratio | None, precision: float) -> float:
-    """The number of blocks that give an interval of `precision` to either side; infinite for too few blocks."""
+    """Returns the number of blocks that give an interval of `precision` to either side; infinite if there are too few
+    blocks to estimate it."""
     if measured is None:
         return inf
     half = log(measured.estimate.high / measured.estimate.low) / 2

@@ -34,30 +34,30 @@ from tollmeter.model import Record
 Array = NDArray[np.float64]
 
 PAIR_VISITS = 2
-"""Visits of each pair of CPUs of a matrix, in rounds that are far apart."""
+"""Number of visits of each pair of CPUs of a matrix, in rounds that are far apart."""
 LEAST_LAYOUTS = 2
-"""Layouts that a point needs to converge: with one, the variance between layouts is unknown."""
+"""Number of layouts that a point needs to converge: with one, the variance between layouts is unknown."""
 USUAL_VISITS_SD = 0.02
 """Standard deviation of the logarithms of visits, if no point of the metric shows it."""
 LEAST_SHARED = 0.4
-"""Least share of the variance between visits that is attributed to layouts: visits of two or three layouts
-underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 %
+"""Smallest share of the variance between visits that is attributed to layouts, since visits of two or three layouts
+underestimate it. With 0 instead, intervals contained the median of twelve runs in 92 % of the rows instead of 97 %
 (decision 10)."""
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
-"""Limits of the degrees of freedom of the prior: points of a metric are alike, but not equal."""
+"""Limits of the degrees of freedom of the prior: the points of a metric scatter alike, but not equally."""
 MOST_PAIRED = 128
-"""Up to this many values all pairs are computed at once: memory grows with the square, to a gigabyte at ten thousand.
-"""
+"""Largest number of values of which all pairs are computed at once: memory grows with the square of the number, to a
+gigabyte at ten thousand."""
 _MOST_COMPARED = 512
-"""Values among which pairs of one layout are compared; of more, a part is taken."""
+"""Number of values whose pairs of one layout are compared; of more values, a part is taken."""
 _STEPS = 4
-"""Steps of the search for the number of visits."""
+"""Number of steps of the search for a number of visits."""
 
 
 class Estimate(Record, frozen=True):
     """A value and its 95 % interval, in the unit of the estimated quantity. error: standard error of the logarithm by
     the visits alone, without the between-run variance that the interval includes; None for a value that is not
-    positive. freedom: degrees of freedom of the scatter between visits; 0 if it has none."""
+    positive. freedom: degrees of freedom of `error`; 0 if it has none."""
 
     value: float
     low: float
@@ -66,20 +66,20 @@ class Estimate(Record, frozen=True):
     freedom: float = 0.0
 
     def share_half_width(self) -> float:
-        """Returns half the interval as a share of the value; infinite if the value is zero."""
+        """Returns half of the interval as a share of the value; infinite if the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
 
 
 def log_error(low: float, high: float) -> float:
-    """Returns the standard error of the logarithm of a value of which a 95 % interval alone is known; infinite if the
-    interval reaches zero."""
+    """Returns the standard error of the logarithm of a value, from its 95 % interval alone; infinite if the interval
+    reaches zero."""
     return log(high / low) / 2 / NORMAL if 0 < low <= high < inf else inf
 
 
 class Scatter(Record, frozen=True):
-    """Prior knowledge of a point's scatter, in logarithms. visits_sd: standard deviation of visits of different
-    layouts; runs_sd: between-run standard deviation. freedom: the number of visits that this knowledge is worth; small
-    if points of one kind scatter very differently. layouts: share of the variance between visits that is between
+    """Prior knowledge of the scatter of a point, in logarithms. visits_sd: standard deviation of visits of different
+    layouts. freedom: the number of visits that this knowledge counts as; small if points of one metric scatter
+    differently. runs_sd: between-run standard deviation. layouts: share of the variance between visits that is between
     layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
@@ -89,38 +89,38 @@ class Scatter(Record, frozen=True):
 
 
 def middle_of(values: Array) -> float:
-    """Returns the median of a small array, in a twentieth of numpy's time: a run computes thousands."""
+    """Returns the median of a small array, in a twentieth of the time of numpy's: a run computes thousands."""
     ordered = np.sort(values, axis=None)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def middles_of(values: Array, counts: NDArray[np.int64]) -> Array:
-    """Returns the medians of consecutive stretches of values. counts: number of values of each stretch, at least
-    one."""
+    """Returns the medians of consecutive stretches of values. counts: length of each stretch, at least one."""
     starts, middles = np.cumsum(counts) - counts, np.empty(len(counts))
     for count in np.unique(counts).tolist():
-        alike = counts == count
-        ordered = np.sort(values[starts[alike, None] + np.arange(count)], axis=1)
-        middles[alike] = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
+        of_count = counts == count
+        ordered = np.sort(values[starts[of_count, None] + np.arange(count)], axis=1)
+        middles[of_count] = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
     return middles
 
 
 def quantiles_of(values: Array, counts: NDArray[np.int64], share: float) -> Array:
-    """Returns one quantile of each stretch, interpolated at the rank that is median-unbiased for every distribution
-    (Hyndman and Fan 1996, definition 8). counts: number of values of each stretch, at least one."""
+    """Returns one quantile of each consecutive stretch of values, interpolated at the rank that is median-unbiased for
+    every distribution (Hyndman and Fan 1996, definition 8). counts: length of each stretch, at least one. share: the
+    quantile, 0 to 1."""
     starts, quantiles = np.cumsum(counts) - counts, np.empty(len(counts))
     for count in np.unique(counts).tolist():
-        alike = counts == count
-        ordered = np.sort(values[starts[alike, None] + np.arange(count)], axis=1)
-        place = min(max(share * (count + 1 / 3) - 2 / 3, 0.0), count - 1.0)
-        below, above = int(place), min(int(place) + 1, count - 1)
-        quantiles[alike] = ordered[:, below] + (place - below) * (ordered[:, above] - ordered[:, below])
+        of_count = counts == count
+        ordered = np.sort(values[starts[of_count, None] + np.arange(count)], axis=1)
+        rank = min(max(share * (count + 1 / 3) - 2 / 3, 0.0), count - 1.0)
+        below, above = int(rank), min(int(rank) + 1, count - 1)
+        quantiles[of_count] = ordered[:, below] + (rank - below) * (ordered[:, above] - ordered[:, below])
     return quantiles
 
 
 def hodges_lehmann(values: Sequence[float] | Array) -> float:
-    """The Hodges-Lehmann estimate of location: the median of all pairwise means (1963). It is nearly as efficient as
-    the mean, and its breakdown point is 29 %. Raises ValueError without a value."""
+    """Returns the Hodges-Lehmann estimate of location: the median of all pairwise means (1963). It is nearly as
+    efficient as the mean, and its breakdown point is 29 %. Raises ValueError without a value."""
     array = np.asarray(values, dtype=float)
     if not len(array):
         raise ValueError("no value")
@@ -132,6 +132,7 @@ def hodges_lehmann(values: Sequence[float] | Array) -> float:
 
 @lru_cache(maxsize=512)
 def _pairs(count: int, least: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Returns the indices i and j of all pairs of `count` values with j >= i + least."""
     return np.triu_indices(count, least)
 
 
@@ -150,9 +151,9 @@ def shamos_sd(values: Sequence[float] | Array) -> float:
 def estimate(
     visits: Sequence[float] | Array, layouts: Sequence[int], scatter: Scatter, reach: tuple[float, float]
 ) -> Estimate:
-    """Returns a point's value and interval. visits: one positive value for each visit; layouts: the layout of each
-    visit. reach: lowest and highest value of any batch. Neither end of the interval exceeds them by more than the
-    between-run variance."""
+    """Returns the value of a point and its interval. visits: one positive value for each visit. layouts: layout of each
+    visit. reach: lowest and highest value of any batch, which the interval exceeds by at most the between-run
+    variance."""
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
     error, freedom = _error(logs, layouts, scatter, scatter.visits_sd)
@@ -167,51 +168,55 @@ def estimate(
 
 def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
     """Returns the estimate of a few visits, each of its own layout, whose common standard deviation is known from
-    thousands of similar points. logs: logarithm of each visit. For two values the sample's own deviation is
-    unbiased, and Shamos's is not."""
-    own_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
-    spread, freedom = shrink_sd(own_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
+    thousands of similar points. logs: logarithm of each visit. The deviation of two visits is estimated by the sample
+    standard deviation, since Shamos's estimate is biased for them."""
+    sample_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+    spread, freedom = shrink_sd(sample_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
     middle, error = hodges_lehmann(logs), spread / sqrt(EFFICIENCY_OF_MIDDLE * len(logs))
     half = half_width(*combined([(error, freedom), (USUAL_RUNS_SD, KNOWN)]))
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half), error=error, freedom=freedom)
 
 
 def log_half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
-    """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
+    """Returns the half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms. logs, layouts:
+    logarithm and layout of each visit."""
     return half_width(*combined([_error(logs, layouts, scatter, scatter.visits_sd), (scatter.runs_sd, KNOWN)]))
 
 
 def _error(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> tuple[float, float]:
-    """The part of a standard error that shrinks with more visits, and its degrees of freedom."""
-    own = between_visits(values, layouts, scatter.layouts)
-    spread, freedom = shrink_sd(*own, visits_sd, scatter.freedom)
+    """Returns the part of a standard error that shrinks with more visits, and its degrees of freedom. visits_sd: prior
+    standard deviation, in the unit of the values."""
+    measured = between_visits(values, layouts, scatter.layouts)
+    spread, freedom = shrink_sd(*measured, visits_sd, scatter.freedom)
     return spread / sqrt(EFFICIENCY_OF_MIDDLE * effective(layouts, scatter.layouts)), freedom
 
 
 def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tuple[float, float]:
-    """Standard deviation of visits of different layouts, and its degrees of freedom, from visits some of which share a
-    layout. Pairs of one layout differ by 1 - shared of the variance; the degrees of freedom of the sum of both kinds of
-    contrasts are Satterthwaite's (1946), with layouts of equal sizes."""
+    """Returns the standard deviation of visits of different layouts, and its degrees of freedom, from visits some of
+    which share a layout. shared: share of the variance that is between layouts; pairs of one layout differ only by the
+    remaining variance. The degrees of freedom of both kinds of pairs together are Satterthwaite's (1946), for layouts
+    of equal sizes."""
     sizes, visits = Counter(layouts).values(), len(values)
     if visits < 2:
         return 0.0, 0.0
-    alike = sum(size * (size - 1) for size in sizes) / (visits * (visits - 1))
+    same_layout_share = sum(size * (size - 1) for size in sizes) / (visits * (visits - 1))
     within, between = 1 - shared, 1 - shared + shared * visits / len(sizes)
     sums = [(visits - len(sizes)) * within, (len(sizes) - 1) * between]
     squares = sums[0] * within + sums[1] * between
     freedom = sum(sums) ** 2 / squares if squares else visits - 1.0  # the limit for one layout, as shared nears 1
-    return shamos_sd(values) / sqrt(max(FEW, 1 - shared * alike)), freedom
+    return shamos_sd(values) / sqrt(max(FEW, 1 - shared * same_layout_share)), freedom
 
 
 def shrink_sd(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
-    """Returns a standard deviation shrunk towards its prior, and its degrees of freedom."""
+    """Returns a standard deviation shrunk towards its prior, and its degrees of freedom. Each deviation is weighted by
+    its degrees of freedom."""
     both = freedom + prior_freedom
     return max(FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
 
 
 def effective(layouts: Sequence[int], shared: float) -> float:
-    """Returns the effective number of visits: that many visits of separate layouts carry as much information (Kish
-    1965, design effect)."""
+    """Returns the effective number of visits: as many visits of separate layouts carry the same information (Kish 1965,
+    design effect). shared: share of the variance that is between layouts."""
     count = len(layouts)
     squares = sum(size**2 for size in Counter(layouts).values())
     return count / (1 + (squares / count - 1) * shared)
@@ -221,7 +226,7 @@ def in_plain_numbers(
     visits: Sequence[float] | Array, layouts: Sequence[int], around: float, scatter: Scatter
 ) -> Estimate:
     """Returns the estimate of a difference that may be zero or negative, without logarithms. around: the value of which
-    the scatter is a share."""
+    the scatter is a share, in the unit of the visits."""
     array = np.asarray(visits, dtype=float)
     middle = hodges_lehmann(array)
     error, freedom = _error(array, layouts, scatter, scatter.visits_sd * around)
@@ -232,7 +237,7 @@ def in_plain_numbers(
 
 def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
     """Returns the greatest value of all visits, and an interval for the greatest value of another run of equal length.
-    visits: greatest value of each visit.
+    values: greatest value of each visit. runs_sd: between-run standard deviation of logarithms.
 
     Its scatter does not depend on the number of visits: maxima follow an extreme-value law, and the maximum of maxima
     follows the same law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs scatter independently.
@@ -248,22 +253,23 @@ def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimat
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
-    """Returns the common scatter of the points of one metric. series: logarithms of the visits of each point, and their
-    layouts."""
-    enough = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
-    if not enough:
+    """Returns the common scatter of the points of one metric. series: for each point the logarithms of its visits, and
+    their layouts. Points with fewer visits than an interval needs are ignored."""
+    usable = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
+    if not usable:
         return Scatter(runs_sd=runs_sd)
-    shares = [share for logs, layouts in enough if (share := _layout_share(logs, layouts)) is not None]
+    shares = [share for logs, layouts in usable if (share := _layout_share(logs, layouts)) is not None]
     shared = max(LEAST_SHARED, float(np.median(shares))) if shares else LEAST_SHARED
-    own = [between_visits(logs, layouts, shared) for logs, layouts in enough]
-    visits_sd, freedom = _usual_scatter([(max(FLOOR_SD, spread), freedom) for spread, freedom in own])
+    measured = [between_visits(logs, layouts, shared) for logs, layouts in usable]
+    visits_sd, freedom = _usual_scatter([(max(FLOOR_SD, spread), freedom) for spread, freedom in measured])
     return Scatter(visits_sd=visits_sd, freedom=freedom, runs_sd=runs_sd, layouts=shared)
 
 
 def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The prior standard deviation and its degrees of freedom: the logs of variances scatter by trigamma(d/2) where all
-    points have one variance, and by trigamma(d0/2) more where theirs come from a prior worth d0 (Smyth 2004, section
-    6.2; medians in place of means). spreads: standard deviation and degrees of freedom of each point."""
+    """Returns the prior standard deviation and its degrees of freedom (Smyth 2004, section 6.2, with medians in place
+    of means). The logarithms of variances scatter by trigamma(d/2) if all points have one variance, and by
+    trigamma(d0/2) more if their variances come from a prior of d0 degrees of freedom. spreads: standard deviation and
+    degrees of freedom of each point."""
     expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in spreads])
     logs = 2 * np.log([spread for spread, _ in spreads]) - expected
     if len(spreads) < LEAST_VALUES:
@@ -275,9 +281,9 @@ def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float
 
 
 def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
-    """Returns 1 - variance of pairs of one layout / variance of all pairs; None if no two visits share a layout."""
-    # Of very many visits, those of some layouts, chosen by their seeds; of very few layouts, some visits of all. A few
-    # hundred visits estimate a share of the variance well enough.
+    """Returns the share of the variance that is between layouts: 1 - (squared distance of pairs of one layout) / (of
+    pairs of two layouts), each by the median. None if no two visits share a layout, or all do."""
+    # A few hundred visits suffice. Of more, the visits of some layouts are used, or some visits of each of few layouts.
     step = -(-len(logs) // _MOST_COMPARED)
     names, place = np.unique(np.asarray(layouts), return_inverse=True)
     kept = (place if len(names) >= LEAST_VALUES * step else np.arange(len(logs))) % step == 0
@@ -292,20 +298,21 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
 
 
 def is_of_runs(half: float, runs_sd: float) -> bool:
-    """Returns whether the between-run variance makes up nine tenths of a half-width, so that no visit of this run
-    narrows it."""
+    """Returns whether nine tenths of a half-width come from between-run variance, so that no further visit of this run
+    narrows it. half: half-width in logarithms."""
     return half <= (1 + ALIKE) * NORMAL * runs_sd
 
 
 def is_limited(precision: float, runs_sd: float) -> bool:
-    """Returns whether the between-run variance makes up nine tenths of an interval of the requested precision."""
+    """Returns whether between-run variance alone takes nine tenths of an interval of the requested precision."""
     return (1 + ALIKE) * NORMAL * runs_sd >= log(1 + precision)
 
 
 def visits_for(precision: float, seen: int, error: float, scatter: Scatter) -> float:
-    """Returns the total number of visits that a point needs for a half-width, from the standard error that its present
-    visits leave. If the between-run variance is wider, returns the number after which it dominates the interval. More
-    visits also improve the estimate of the scatter: Student's t of few visits would ask for twice too many."""
+    """Returns the total number of visits that a point needs for a half-width of `precision`; if between-run variance is
+    wider, the number after which this dominates the interval. seen: present visits. error: standard error of the
+    logarithm by these visits. Student's t is taken for the needed number, since t for the present few visits would give
+    twice too many."""
     target, runs = max(log(1 + precision), (1 + ALIKE) * NORMAL * scatter.runs_sd), scatter.runs_sd**2
     reach = NORMAL
     for _ in range(_STEPS):
@@ -315,31 +322,31 @@ def visits_for(precision: float, seen: int, error: float, scatter: Scatter) -> f
     return visits
 
 
-# ---- the middle of all pairs -----------------------------------------------------------------------------------------
+# ---- the median of all pairs -----------------------------------------------------------------------------------------
 
-# The middle of all pairs without writing the pairs out: of forty thousand visits there are eight hundred million.
+# The median of all pairs without storing the pairs: forty thousand visits have eight hundred million pairs.
 
 _MOST_WRITTEN = 8
-"""Remaining candidates per value below which all candidates are sorted; while more remain, the range is halved."""
+"""Number of remaining pairs per value below which the pairs are sorted. While more remain, the range is halved."""
 
 
 def middle_of_pairs(values: Array, sign: int, least: int) -> float:
-    """Returns the median of x[j] + sign * x[i] over all j >= i + least of the ordered values, which must contain such a
-    pair. sign: 1 for sums, -1 for distances."""
+    """Returns the median of x[j] + sign * x[i] over all j >= i + least, where x is the sorted values. At least one pair
+    must exist. sign: 1 for sums, -1 for distances."""
     ordered = np.sort(values)
     return middle_of_sums(ordered, sign * ordered, np.arange(len(ordered)) + least)
 
 
 def middle_of_sums(ordered: Array, own: Array, starts: NDArray[np.intp]) -> float:
-    """Returns the median of all sums ordered[j] + own[i], j from starts[i]."""
+    """Returns the median of all sums ordered[j] + own[i] with j >= starts[i]. ordered: ascending."""
     total = int((len(ordered) - starts).sum())
     lower, upper = of_rank(ordered, own, starts, (total - 1) // 2)
     return lower if total % 2 else (lower + upper) / 2
 
 
 def of_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> tuple[float, float]:
-    """Returns the sum of this rank among all sums ordered[j] + own[i], j from starts[i], and the next larger sum.
-    Bisects the range of values until few pairs remain in it."""
+    """Returns the sum of this rank, from 0, among all sums ordered[j] + own[i] with j >= starts[i], and the next larger
+    sum. Bisects the range of values until few pairs remain in it."""
     low, below = float(ordered[0] + own.min()) - 1.0, starts
     high = float(ordered[-1] + own.max())
     upto = np.full(len(own), len(ordered))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The between-run variance of one machine: the variance of a row beyond that of each run's own visits.
+"""Estimates the between-run variance of one machine: the variance of a row between runs, beyond that of the visits of
+each run.
 
 Costs are compared in ns and in cycles of each run's core clock, and the view with less scatter is used: the clock of a
 machine varies by some per cent from hour to hour, which would otherwise count as between-run variance.
@@ -44,12 +45,13 @@ ns, and a round trip by compare and swap 62 or 275 ns. Two equally frequent cost
 their distance, ln(150 / 40) / 2."""
 
 USUAL_IS_WORTH, _GROUP_IS_WORTH = 4.0, 1.0
-"""Observations, runs or visits, that a usual deviation and that of a group are worth."""
+"""Number of runs or visits that a usual deviation counts as, and number that the deviation of a group counts as."""
 _LEAST_SD = 0.0015
-"""Least between-run standard deviation: a few runs that agree prove no less."""
+"""Smallest between-run standard deviation: a few runs that agree do not prove a smaller one."""
 SHARED = " shared"
 _OF_STATE = {"all": " over-all", "contended": " contended"}
-"""Suffixes of the groups of rows in these core states: how much a busy sibling slows a core varies between runs."""
+"""Suffixes of the groups of rows in these core states, in which a busy sibling slows the core by a different amount in
+each run."""
 USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
 """Between-run standard deviations for a machine without history, from three busy default runs of a Zen 3 guest. The
 value for all samples applies if the sibling is busy for half of the time or more, and in proportion if it is busy for
@@ -63,9 +65,9 @@ NORMAL_DISTANCE = 0.9539
 
 
 class Cost(NamedTuple):
-    """One row of one run. median: above zero, in ns, or in the metric's own unit if it is not a time. error: standard
-    error of the logarithm by the run's own visits. clock_hz: core clock during the run; 0 for a row that is not a
-    time. is_count: whether the row is neither a time nor a rate."""
+    """One row of one run. median: positive, in ns, or in the unit of the metric if it is not a time. error: standard
+    error of the logarithm by the run's own visits. clock_hz: core clock during the run; 0 for a row that is not a time.
+    is_count: whether the row is neither a time nor a rate."""
 
     median: float
     error: float
@@ -74,9 +76,10 @@ class Cost(NamedTuple):
 
 
 class EarlierRun(Record, frozen=True):
-    """The remembered results of one run. run: start, and folder name, which runs elsewhere may share. machine: as
-    `machine_key` gives it. place: host and kernel; costs on two hosts or kernels may really differ. rows: costs by row
-    name; empty if the run's verdict forbids them. widths: width of the uncontended core by target and ABI."""
+    """The stored results of one run. run: start time and folder name; runs elsewhere may have the same. machine: as
+    `machine_key` returns it. place: host and kernel, since costs on two hosts or kernels may really differ. rows: costs
+    by row name; empty if the verdict of the run excludes them. widths: width of the uncontended core by target and ABI,
+    in additions per cycle."""
 
     run: str
     machine: tuple[str, str, str]
@@ -89,7 +92,8 @@ class EarlierRun(Record, frozen=True):
 
 
 class _RowScatter(NamedTuple):
-    """The between-run variance of one row. freedom: number of runs, less one for each further host or kernel."""
+    """The between-run variance of one row, of logarithms. freedom: number of runs, less one for each further host or
+    kernel. is_count: whether the row is neither a time nor a rate."""
 
     variance: float
     freedom: float
@@ -97,19 +101,19 @@ class _RowScatter(NamedTuple):
 
 
 def size_in_name(name: str) -> int:
-    """The bytes of a row's size; 0 if its name has none."""
+    """Returns the bytes of the size in the name of a row; 0 if there is none."""
     size = _SIZE.search(name)
     return int(size[1]) if size else 0
 
 
 def name_words(name: str) -> list[str]:
-    """Returns the probe, revision, ABI, target, metric and state in a row's name, which `row_name` gives; empty words
-    for those that a name of an older run lacks."""
+    """Returns the probe, revision, ABI, target, metric and state from the name of a row, as `row_name` returns it;
+    empty words for those that the name from an older run lacks."""
     return [*name.split(" "), *[""] * 5][:6]
 
 
 def group_of(name: str, private_bytes: int) -> str:
-    """Returns the group of rows with common between-run variance. name: as `row_name` gives it. private_bytes: bytes
+    """Returns the group of rows with common between-run variance. name: as `row_name` returns it. private_bytes: bytes
     that certainly fit into private caches, or 0."""
     probe, _, _, _, metric, state = name_words(name)
     is_shared = 0 < private_bytes < size_in_name(name)
@@ -117,23 +121,23 @@ def group_of(name: str, private_bytes: int) -> str:
 
 
 def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0) -> float:
-    """Returns the standard deviation of a group, or of its probe if only the shipped values or older runs have it.
-    learned: learned deviations by group or probe. contended: contended share of this run's time."""
+    """Returns the standard deviation of a group, or of its probe if only shipped values or older runs have one.
+    learned: deviations by group or probe. contended: contended share of the time of this run."""
     state = next((state for state in USUAL_OF_STATE if state in group), "")
     probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
-    beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / MOSTLY)
-    return learned.get(group, max(beside, learned.get(probe, USUAL_RUNS_SD)))
+    of_state = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / MOSTLY)
+    return learned.get(group, max(of_state, learned.get(probe, USUAL_RUNS_SD)))
 
 
 def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
-    """Returns the between-run standard deviation of logarithms, by group.
+    """Returns the between-run standard deviation of logarithms by group.
 
-    It is the median over the group's rows, shrunk towards the usual value, which counts as four runs. Rows with fewer
-    than three runs and counts are not used. usual: deviations by probe, as shipped."""
+    It is the median over the rows of the group, shrunk towards the usual value, which counts as four runs. Rows of
+    fewer than three runs and counts are not used. usual: shipped deviations by probe."""
     by_group: dict[str, list[_RowScatter]] = defaultdict(list)
-    for name, seen in _by_row(runs).items():
-        if not seen.is_count:
-            by_group[group_of(name, private_bytes)].append(seen)
+    for name, scatter in _by_row(runs).items():
+        if not scatter.is_count:
+            by_group[group_of(name, private_bytes)].append(scatter)
     learned = {}
     for group, rows in by_group.items():
         variance, freedom = median(row.variance for row in rows), median(row.freedom for row in rows)
@@ -143,16 +147,19 @@ def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_byte
 
 def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
     """Returns the between-run standard deviation by row, for rows that clearly vary more than their group. Each is
-    shrunk towards the group's value, which counts as one run, and is at least the group's: a few runs that agree
-    prove nothing.
+    shrunk towards the deviation of its group, which counts as one run. of_groups: deviations by group.
 
-    A count has no group: most counts are equal in each run, and the rest depend on page placement."""
+    A count has no group: most counts are equal in each run, and the others depend on page placement."""
     by_row: dict[str, float] = {}
-    for name, seen in _by_row(runs).items():
-        usual = 0.0 if seen.is_count else learned_sd(of_groups, group_of(name, private_bytes))
-        own = sqrt(seen.variance) if seen.is_count else _shrunk(seen.variance, seen.freedom, usual, _GROUP_IS_WORTH)
-        if own > (1 + CLEARLY) * usual:
-            by_row[name] = own
+    for name, scatter in _by_row(runs).items():
+        usual = 0.0 if scatter.is_count else learned_sd(of_groups, group_of(name, private_bytes))
+        row_sd = (
+            sqrt(scatter.variance)
+            if scatter.is_count
+            else _shrunk(scatter.variance, scatter.freedom, usual, _GROUP_IS_WORTH)
+        )
+        if row_sd > (1 + CLEARLY) * usual:
+            by_row[name] = row_sd
     return by_row
 
 
@@ -172,9 +179,10 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
 
 
 def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _RowScatter | None:
-    """Returns the scatter from pairs of runs of one host and kernel, in the view with less scatter, minus the runs' own
-    errors. has_places: whether the cost depends on the CPUs that a host chose. Counts and these costs use the mean
-    square, since the median pair hides the rarer of two values, and counts have no outliers."""
+    """Returns the scatter of a row from all pairs of its runs on one host and kernel, in ns or in cycles, whichever
+    scatters less, minus the variance by the visits of the runs. None with too few runs. has_places: whether the cost
+    depends on the CPUs that a host chose. Counts and such costs use the mean square, since the median of pairs hides
+    the rarer of two values."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
     if freedom < LEAST_VISITS - 1:
@@ -186,21 +194,23 @@ def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _
         ratio + (log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0)
         for ratio, (first, second) in zip(in_ns, pairs, strict=True)
     ]
-    middle = _mean_square if has_places else _median_square
+    variance_of = _mean_square if has_places else _median_square
     errors = sum(cost.error**2 for _, cost in costs) / len(costs)
-    variance = min(map(middle, (in_ns, in_cycles)))
+    variance = min(map(variance_of, (in_ns, in_cycles)))
     return _RowScatter(max(0.0, variance - errors), freedom + 1, is_count=False)
 
 
 def _mean_square(distances: Sequence[float]) -> float:
-    """Returns the variance of values, from the mean square of their pairwise distances."""
+    """Returns the variance of values from the mean square of their pairwise distances."""
     return sum(distance**2 for distance in distances) / len(distances) / 2
 
 
 def _median_square(distances: Sequence[float]) -> float:
-    """Returns the variance of values, from the median distance of their pairs."""
+    """Returns the variance of values from the median of their pairwise distances."""
     return (median(map(abs, distances)) / NORMAL_DISTANCE) ** 2
 
 
 def _shrunk(variance: float, freedom: float, usual_sd: float, worth: float) -> float:
+    """Returns a standard deviation: the variance shrunk towards the usual one, which counts as `worth` degrees of
+    freedom."""
     return max(_LEAST_SD, sqrt((freedom * variance + worth * usual_sd**2) / (freedom + worth)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Visits that Linux's clock timed on this machine, with a few numbers for each visit that are computed from its
-samples. Rules about the whole run use these numbers and do not read the samples again."""
+"""Computes a few numbers for each visit that Linux's clock timed on this machine from its samples. Rules about the
+whole run use these numbers and do not read the samples again."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tollmeter.model import Outcome, Point, Probe
 
 Numbers = Mapping[str, NDArray[Any]]
 NO_GAP = np.iinfo(np.int64).max
-"""Gap after a visit's last sample."""
+"""Value of gap_ns after the last sample of a visit."""
 
 NOT_DESCRIBED = 2
 """Value of `has_control` of a visit whose probe the run does not describe."""
 
 
 class TimedVisits(NamedTuple):
-    """The timed visits. places: their indices in the run; points: index of each visit's point; numbers: columns with
-    one value for each visit; broken: by rule, the indices of the visits whose samples break it; again: visits that
-    repeat another visit's times."""
+    """The timed visits. places: their indices in the run. points: number of the point of each visit. numbers: columns
+    with one value for each visit. broken: for each rule the indices of the visits whose samples break it. again:
+    indices of visits that repeat times of another visit."""
 
     places: Counts
     points: NDArray[np.int32]
@@ -33,13 +33,14 @@ class TimedVisits(NamedTuple):
     broken: Mapping[str, Sequence[int]]
     again: Counts = np.empty(0, np.int64)
 
-    def where(self, odd: Mask, why: str) -> Iterator[tuple[int, str]]:
-        return ((place, why) for place in self.places[odd].tolist())
+    def where(self, mask: Mask, why: str) -> Iterator[tuple[int, str]]:
+        """Yields the index of each visit that the mask selects, with the broken rule."""
+        return ((place, why) for place in self.places[mask].tolist())
 
 
 class TimedSamples(NamedTuple):
     """The samples of some timed visits. numbers: columns with the numbers of each visit that need no samples. at_ns:
-    start of each sample; gap_ns: time until the next sample begins; timed_ns: time of its batches."""
+    start of each sample. gap_ns: time until the next sample begins. timed_ns: time of the batches of each sample."""
 
     visits: Sequence[Outcome]
     numbers: Numbers
@@ -56,21 +57,22 @@ SampleRule = Callable[[TimedSamples], Broken]
 def timed_visits(
     table: VisitTable, stated: Numbers, numbers: Callable[[TimedSamples], Numbers], rules: Sequence[SampleRule]
 ) -> TimedVisits:
-    """Returns the timed visits, whose samples are read in chunks. stated: numbers that need no samples; numbers:
-    computes those that do; rules: each yields the visits that break it."""
+    """Returns the timed visits, whose samples are read in chunks. stated: numbers of each visit that need no samples.
+    numbers: computes the other numbers of a chunk. rules: each yields the visits of a chunk that break it."""
     places = table.timed
-    seen, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
-    for several in chunks(range(len(places))):
-        part = slice(several[0], several[-1] + 1)
-        some = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in stated.items()})
-        for name, column in numbers(some).items():
-            seen.setdefault(name, np.empty(len(places), column.dtype))[part] = column
-        for why, odd in (one for rule in rules for one in rule(some)):
-            broken.setdefault(why, []).extend(places[part][odd].tolist() if odd.any() else ())
-    return TimedVisits(places, table.points[places], {**stated, **seen}, broken)
+    computed, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
+    for indices in chunks(range(len(places))):
+        part = slice(indices[0], indices[-1] + 1)
+        chunk = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in stated.items()})
+        for name, column in numbers(chunk).items():
+            computed.setdefault(name, np.empty(len(places), column.dtype))[part] = column
+        for why, mask in (one for rule in rules for one in rule(chunk)):
+            broken.setdefault(why, []).extend(places[part][mask].tolist() if mask.any() else ())
+    return TimedVisits(places, table.points[places], {**stated, **computed}, broken)
 
 
 def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers) -> TimedSamples:
+    """Returns the samples of the visits at these indices. stated: their numbers that need no samples."""
     visits = [outcomes[place] for place in places]
     taken = Taken([visit.samples for visit in visits])
     at_ns = taken.whole(("at_ns",))["at_ns"].astype(np.int64)
@@ -80,10 +82,10 @@ def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers
 
 
 def numbers_without_samples(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
-    """Returns the numbers of timed visits that need no samples. needs: fewest cycles of an iteration of each point.
+    """Returns the numbers of each timed visit that need no samples. needs: fewest cycles of an iteration of each point.
 
-    is_plain: the probe times everything and waits for no companion, so that the rest of its samples takes equally long
-    on one machine. is_alone: its worker waits for nothing. has_control: NOT_DESCRIBED if unknown."""
+    is_plain: the probe times everything and has no companion, so that the time between batches is equal in all its
+    samples. is_alone: its worker waits for nothing. has_control: NOT_DESCRIBED if unknown."""
     places = table.timed
     described = [probes.get(point.probe) for point in table.of_points]
     of_points: dict[str, Iterable[int]] = {
@@ -111,4 +113,5 @@ def numbers_without_samples(table: VisitTable, probes: Mapping[str, Probe], need
 
 
 def _second_rate(visit: Outcome) -> float:
+    """Returns the second highest control-loop rate around a visit; 0 without one."""
     return sorted((0.0, 0.0, *visit.controls))[-2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that all visits of a point obey, as a table of columns. One executable makes these visits on one machine, so a
+"""Compares visits of one point in properties that all of them share, since one executable makes them on one machine. A
 visit whose value differs from that of most visits is suspect. Points of one probe may differ: pairs of many CPUs have
 short batches, and a matrix has points of one CPU and of two."""
 
@@ -27,36 +27,36 @@ ALIKE: Mapping[str, Callable[[Outcome], Hashable]] = {
 
 
 def uniform(recorded: Recorded, sessions: Counts) -> Places:
-    """Returns visits that differ from the other visits of their point. sessions: session of each visit, since
-    permissions of a process can change between sessions. Reused visits are of another run, which may have had longer
-    batches."""
+    """Yields visits that differ from most visits of their point in their session. sessions: session of each visit;
+    permissions of a process can change between sessions. A run with reused visits is not examined, since these may have
+    had longer batches."""
     if recorded.asked.reused:
         return
     table = recorded.table
     groups = defaultdict[Hashable, list[tuple[Outcome, int, int, int]]](list)
     is_ok = table.of_kinds((visit.status == "ok" for visit in table.firsts), np.bool_)
     usable = np.flatnonzero(is_ok & (table.samples > 0))
-    several, firsts, counts = np.unique(
+    kinds_of_sessions, firsts, counts = np.unique(
         np.stack([sessions[usable], table.kinds[usable]]), axis=1, return_index=True, return_counts=True
     )
-    for one in np.argsort(firsts).tolist():
-        session, kind = several[:, one].tolist()
+    for column in np.argsort(firsts).tolist():
+        session, kind = kinds_of_sessions[:, column].tolist()
         visit = table.firsts[kind]
-        groups[session, visit.point].append((visit, session, kind, int(counts[one])))
+        groups[session, visit.point].append((visit, session, kind, int(counts[column])))
     for group in groups.values():
-        for session, kind, says in _odd(group) if sum(count for *_, count in group) >= LEAST_VISITS else ():
-            odd = np.flatnonzero((table.kinds == kind) & (sessions == session))
-            yield from ((place, says) for place in odd.tolist())
+        for session, kind, rule in _odd(group) if sum(count for *_, count in group) >= LEAST_VISITS else ():
+            places = np.flatnonzero((table.kinds == kind) & (sessions == session))
+            yield from ((place, rule) for place in places.tolist())
 
 
 def _odd(group: Sequence[tuple[Outcome, int, int, int]]) -> Iterator[tuple[int, int, str]]:
-    """Yields kinds of visits that differ from most visits of their point: each kind's visit, session, number, and
-    count."""
-    for name, of in ALIKE.items():
+    """Yields the session and kind of visits that differ from most visits of their point, with the rule. group: one
+    visit of each kind, its session, the number of its kind, and the number of such visits."""
+    for name, property_of in ALIKE.items():
         values = Counter[Hashable]()
         for visit, _, _, count in group:
-            values[of(visit)] += count
+            values[property_of(visit)] += count
         usual, count = values.most_common(1)[0]
         if 2 * count > values.total():
-            says = f"all visits of a point have the same {name}"
-            yield from ((session, kind, says) for visit, session, kind, _ in group if of(visit) != usual)
+            rule = f"all visits of a point have the same {name}"
+            yield from ((session, kind, rule) for visit, session, kind, _ in group if property_of(visit) != usual)

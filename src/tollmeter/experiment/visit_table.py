@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visits of a run as columns, for rules about all visits. A run of 1 GB has 135,000 visits of some hundred kinds; a
-rule about properties that all visits of a kind share examines one visit of each kind."""
+"""Keeps the visits of a run as columns, for rules about all visits. A run of 1 GB has 135,000 visits of some hundred
+kinds. A rule about properties that all visits of a kind share examines one visit of each kind."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from tollmeter.model import Outcome, Point, Samples
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
 LONGEST_NS = 1 << 62
-"""Limit of times in a column of 64-bit integers: longer than any run."""
+"""Largest time in ns in a column of 64-bit integers: longer than any run."""
 
 
 def is_of_this_machine(visit: Outcome) -> bool:
+    """Returns whether the visit ran natively on this machine."""
     return visit.point.target == HERE
 
 
 def has_hardware_time(visit: Outcome) -> bool:
-    """Returns whether a visit was timed by Linux's clock on this machine."""
+    """Returns whether Linux's clock on this machine timed the visit."""
     return is_of_this_machine(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
 
 
 class VisitTable:
-    """The visits of a run as columns with one element for each visit.
+    """The visits of a run as columns, with one element for each visit unless stated otherwise.
 
-    kinds: index of each visit's kind; firsts: the first visit of each kind. points: index of each visit's point;
-    of_points: the points. probes: index of the probe of each point. rates: the higher rate of both control loops in
-    additions a second, 0 without one. timed: indices of visits with samples that Linux's clock timed on this
-    machine."""
+    kinds: number of the visit's kind (`_kind`). firsts: first visit of each kind. counts: number of visits of each
+    kind. points: number of the visit's point. of_points: the points by number. probes: number of the probe of each
+    point. samples: number of samples. rates: higher rate of the control loops before and after the visit, in additions
+    a second; 0 without one. timed: indices of visits with samples that Linux's clock timed on this machine."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes = outcomes
@@ -60,6 +61,7 @@ class VisitTable:
         self.cost_ns: Floats = self.column(lambda visit: visit.clock.cost_ns, np.float64)
 
     def column(self, of: Callable[[Outcome], Any], kind: Any) -> NDArray[Any]:
+        """Returns a column from a function of a visit. kind: number type."""
         return np.fromiter(map(of, self.outcomes), kind, len(self.outcomes))
 
     def of_kinds(self, values: Iterable[Any], kind: Any) -> NDArray[Any]:
@@ -67,22 +69,26 @@ class VisitTable:
         return np.array([*values], kind)[self.kinds]
 
     def broken(self, why: Callable[[Outcome], str]) -> Iterator[tuple[int, str]]:
-        """Yields the index of each visit that breaks a rule, with the sentence. why: returns the sentence about one
-        visit; empty if it breaks no rule."""
+        """Yields the index of each visit that breaks a rule, with the rule. why: returns the rule that a visit breaks,
+        or an empty text; called once for each kind of visit."""
         sentences = [why(visit) for visit in self.firsts]
-        odd = np.flatnonzero(self.of_kinds(map(bool, sentences), np.bool_))
-        return ((place, sentences[kind]) for place, kind in zip(odd.tolist(), self.kinds[odd].tolist(), strict=True))
+        violating = np.flatnonzero(self.of_kinds(map(bool, sentences), np.bool_))
+        return (
+            (place, sentences[kind])
+            for place, kind in zip(violating.tolist(), self.kinds[violating].tolist(), strict=True)
+        )
 
 
 def grouped(places: Counts, owners: NDArray[Any]) -> list[Counts]:
-    """Returns the given indices grouped by owner, in the order of owners. owners: owner of every visit."""
+    """Returns the given indices grouped by owner, in ascending order of owners. owners: owner of each visit of the
+    table."""
     order = places[np.argsort(owners[places], kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if len(order) else []
 
 
 def _kind(visit: Outcome) -> Hashable:
-    """Returns a key that is equal for visits that differ only in samples, times, layouts and clocks. Visits share one
-    object for equal values, so `id` replaces a comparison that would take ten times as long."""
+    """Returns a key that is equal for visits that differ only in samples, times, layouts and clocks. Equal values of
+    visits are one object, so `id` is compared in a tenth of the time."""
     events = visit.events
     return (
         id(visit.point), id(visit.work), visit.cpus, visit.workers, visit.status, visit.pinned, visit.priority,
@@ -95,7 +101,7 @@ def _kind(visit: Outcome) -> Hashable:
 
 
 def companions(visit: Outcome) -> int:
-    """Returns the number of companions that a sample times beside its own worker."""
+    """Returns the number of companions of a visit that are timed."""
     samples = Samples.of(visit.samples)
     return len(samples.lanes()[0]) if len(samples) and samples.columns.has_lanes else 0
 
