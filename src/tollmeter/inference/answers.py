@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of an inference: a number with its interval, yes or no, or unresolved with the reason."""
+"""Results of an inference: a number with its interval, yes or no, or unresolved with the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Parameters = tuple[tuple[str, Value], ...]
 
 
 class InferredNumber(Record, frozen=True):
-    """A number with its 95 % interval low..high; None: not resolved, and `why` names the missing evidence."""
+    """A number with its 95 % interval low..high. value: None if not resolved; `why` then names the missing evidence."""
 
     value: float | None = None
     low: float | None = None
@@ -28,7 +28,7 @@ class InferredNumber(Record, frozen=True):
 
 
 class YesOrNo(Record, frozen=True):
-    """An answer of yes or no. holds: None if not resolved, and `why` names the missing evidence. ratio: the ratio that
+    """An answer of yes or no. holds: None if not resolved; `why` then names the missing evidence. ratio: the ratio that
     decides."""
 
     holds: bool | None = None
@@ -37,6 +37,7 @@ class YesOrNo(Record, frozen=True):
 
 
 def of_number(name: str, kind: InferenceKind, answer: InferredNumber | Estimate, unit: str, **more: Any) -> Inference:
+    """Returns the record of an inferred number. more: further fields of the record."""
     reason = answer.why if isinstance(answer, InferredNumber) and answer.value is None else None
     return Inference(
         name=name, kind=kind, value=answer.value, low=answer.low, high=answer.high, unit=unit, reason=reason, **more
@@ -44,19 +45,20 @@ def of_number(name: str, kind: InferenceKind, answer: InferredNumber | Estimate,
 
 
 def of_verdict(name: str, kind: InferenceKind, answer: YesOrNo, **more: Any) -> Inference:
+    """Returns the record of an answer of yes or no. more: further fields of the record."""
     reason = answer.why if answer.holds is None else None
     return Inference(name=name, kind=kind, value=answer.holds, low=None, high=None, unit=None, reason=reason, **more)
 
 
 def middle(row: Row) -> float:
-    """The median of a row with a number."""
+    """Returns the median of a row that has a number."""
     assert row.median is not None
     return row.median
 
 
 def relative_error(row: Row) -> float:
-    """Returns the standard error of a positive row's median as a share of it, from its 95 % interval. If the interval
-    has no logarithm, as for a difference near zero, returns the absolute error divided by the median."""
+    """Returns the standard error of a row's median as a share of the median, from the 95 % interval. For an interval
+    that reaches zero, as of a difference, returns the absolute error over the median. At least NEGLIGIBLE."""
     if row.low is None or row.high is None:
         return NEGLIGIBLE
     if row.low <= 0:
@@ -65,14 +67,15 @@ def relative_error(row: Row) -> float:
 
 
 def absolute_error(row: Row) -> float:
-    """Standard error of a row's median, in its unit."""
+    """Returns the standard error of a row's median in its unit, from the 95 % interval."""
     low, high = row.low, row.high
     spread = 0.0 if low is None or high is None else (high - low) / 2 / NORMAL
     return max(spread, NEGLIGIBLE * abs(middle(row)))
 
 
 def ratio(above: Row, below: Row) -> Estimate:
-    """Returns the ratio of two rows that were measured separately: the errors of their logarithms add as squares."""
+    """Returns the ratio of two rows that were measured separately, so that the squares of the errors of their
+    logarithms add."""
     value = middle(above) / middle(below)
     wide = exp(NORMAL * hypot(relative_error(above), relative_error(below)))
     return Estimate(value=value, low=value / wide, high=value * wide)
@@ -80,7 +83,7 @@ def ratio(above: Row, below: Row) -> Estimate:
 
 def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
     """Returns the rows by their other parameters, each list in the order of the axis. Rows without the axis are left
-    out."""
+    out. axis: name of a parameter."""
     by_others: dict[Parameters, list[Row]] = {}
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
@@ -92,8 +95,8 @@ def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
 
 
 def number(row: Row, parameter: str) -> int:
-    """Returns a parameter that is a size or a count. Raises KeyError if the row has no such number: a row has those
-    that its meaning requires (`NEEDS`), so the name is misspelt."""
+    """Returns a parameter of a row that is a size or a count. Raises KeyError if the row has no such number: the name
+    is wrong, since a row has the parameters that its meaning requires (`NEEDS`)."""
     value = row.parameters[parameter]
     if not isinstance(value, int):
         raise KeyError(parameter)
@@ -101,7 +104,7 @@ def number(row: Row, parameter: str) -> int:
 
 
 def rows_meaning(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:
-    """Returns the rows with a number that have this meaning, at these values of their parameters."""
+    """Returns the rows that have a number, this meaning, and these values of parameters."""
     return [
         row
         for row in with_meaning(rows, probes, means)

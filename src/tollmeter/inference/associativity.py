@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many ways each cache has, from random cycles over lines a power of two apart.
+"""Determines the number of ways of each cache, from random cycles over lines a power of two apart.
 
-If that distance is a multiple of the size of one way of a cache, all lines fall into one of its sets, and the loads
-miss as soon as their number exceeds its ways. The distance is long enough if a longer one changes nothing. The shortest
-sufficient distance is the size of one way. Ways times this size is the capacity, which confirms the capacity from the
+If the distance of the lines is a multiple of the size of one way, all lines fall into one set, and the loads miss as
+soon as their number exceeds the ways. A distance is long enough if a longer one gives the same number. The shortest
+such distance is the size of one way. Ways times this size is the capacity, which is compared with the capacity from the
 latency curve.
 
 A program does not control physical address bits beyond its page or huge page; in a guest it does not control even
-these. The result is then random, and ways times the size of one way is not the capacity. Sizes in bytes, latencies in
-ns."""
+these. The result is then random, and ways times the size of one way is not the capacity. Sizes are in bytes, latencies
+in ns."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tollmeter.model import Level, Probe, Record, Row
 
 
 class Edge(Record, frozen=True):
-    """A step in latency over the number of lines: up to `fits` lines of a series fit a level that answers in
-    `latency_ns`; low..high: 95 % interval of `fits`."""
+    """A step in latency over the number of lines. fits: largest number of lines that fit into a level. latency_ns:
+    latency of this level. low..high: 95 % interval of `fits`."""
 
     latency_ns: float
     fits: int
@@ -44,8 +44,8 @@ class Edge(Record, frozen=True):
 def associativity(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]
 ) -> dict[str, InferredNumber]:
-    """Returns the associativity of each cache of a measured hierarchy by its level, from rows that mean
-    `conflict-of-lines`, of one ABI and target."""
+    """Returns the number of ways of each cache, by its level. rows: of one ABI and target; those of the meaning
+    `conflict-of-lines` are used."""
     by_pages = {
         pages: _edges(rows_meaning(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")
     }
@@ -54,7 +54,7 @@ def associativity(
 
 
 def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
-    """The edges of each series, by the distance of its lines."""
+    """Returns the edges of each series of rows, by the distance of its lines in bytes."""
     edges: dict[int, list[Edge]] = {}
     for others, points in series(rows, "lines").items():
         stride = dict(others).get("stride")
@@ -75,10 +75,10 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> InferredNumber:
-    """Returns the associativity of one level. If series in huge pages were measured, they apply to every level; series
-    in small pages apply only to the first level."""
+    """Returns the number of ways of one level. Series on huge pages apply to every level, and series on small pages
+    only to the first. place: number of the level, from 0."""
     level = levels[place]
-    unsettled = None
+    disagreeing = None
     for pages in ("huge", "small") if not place else ("huge",):
         edges = {
             stride: edge
@@ -87,18 +87,19 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
         }
         if ways := _settled(level, edges):
             return ways
-        unsettled = unsettled or edges
+        disagreeing = disagreeing or edges
     why = _why_no_edge(levels, place, by_pages)
-    if unsettled:
-        stride = max(unsettled)
+    if disagreeing:
+        stride = max(disagreeing)
         why = (
-            f"{unsettled[stride].fits} lines {stride} bytes apart fit {level.level}, but no two distances and its "
+            f"{disagreeing[stride].fits} lines {stride} bytes apart fit {level.level}, but no two distances and its "
             "capacity agree on a number of ways: its sets are chosen by address bits that the program does not control"
         )
     return InferredNumber(why=why)
 
 
 def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
+    """Returns why no series shows the ways of a level."""
     if not any(by_pages.values()):
         return "no cycle of lines a power of two apart was timed"
     if place and not by_pages["huge"]:
@@ -111,22 +112,22 @@ def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Map
 
 
 def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
-    """Returns the edge whose plateau has this level's latency, and is nearer to it than to another level's; else
-    None."""
-    own = levels[place].latency_ns
+    """Returns the first edge whose latency is that of this level, and nearer to it than to any other level's; None
+    without one. place: number of the level."""
+    latency_ns = levels[place].latency_ns
     for edge in edges:
-        off = [abs(log(edge.latency_ns / level.latency_ns)) if level.latency_ns else inf for level in levels]
-        if own and off[place] == min(off) and off[place] < CLEARLY:
+        differences = [abs(log(edge.latency_ns / level.latency_ns)) if level.latency_ns else inf for level in levels]
+        if latency_ns and differences[place] == min(differences) and differences[place] < CLEARLY:
             return edge
     return None
 
 
 def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
-    """Returns the number of ways on which the longest distances agree, if the shortest of them agrees with the
-    capacity; else None. A longer distance may disagree, since translation buffers have sets too."""
+    """Returns the number of ways on which the longest distances agree, if the shortest of them confirms the capacity;
+    else None. Even longer distances may disagree, since translation buffers have sets too. edges: by distance."""
     for run in _runs(edges):
         ways, way_bytes = round(median(edges[stride].fits for stride in run)), min(run)
-        # Where no shorter distance was timed, a way may cover less.
+        # If no shorter distance was timed, the size of a way may be less.
         off = log(ways * way_bytes / level.size_bytes) if level.size_bytes else inf
         is_capacity = abs(off) < ALIKE or (way_bytes == min(edges) and 0 < off < inf)
         if len(run) > 1 and is_capacity:
@@ -136,7 +137,7 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
 
 
 def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
-    """Returns runs of consecutive distances, each twice the next, whose intervals share a number of lines; longest
+    """Returns lists of consecutive distances, each twice the next, whose intervals share a number of lines; the longest
     distances first."""
     runs: list[list[int]] = []
     for stride in sorted(edges, reverse=True):
@@ -151,15 +152,16 @@ def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
 
 # ---- lines -----------------------------------------------------------------------------------------------------------
 
-# How many bytes a cache line has, from the cost of a second access at some distance from one that missed.
+# Determines the size of a cache line, from the cost of a second access at some distance from one that missed.
 #
-# Up to the line's end the second access hits in the first cache; beyond it, it misses as well. The line ends at the
-# first rise. There may be another further out, where lines are fetched in pairs. Sizes in bytes.
+# Within the line the second access hits in the first cache; beyond the line it misses as well. The line ends at the
+# first rise of the cost. A prefetcher that fetches lines in pairs causes a second rise. Sizes are in bytes.
 
 
 def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumber:
-    """Returns the line size: the power of two at which the cost rises, from rows that mean `line-pair-of-distance`, of
-    one ABI and target. The interval holds the powers of two at which the rise may also lie."""
+    """Returns the line size: the power of two at which the cost rises. low, high: the lowest and highest power of two
+    at which the rise may also lie. rows: of one ABI and target; those of the meaning `line-pair-of-distance` are
+    used."""
     pairs = sorted(rows_meaning(rows, probes, "line-pair-of-distance"), key=lambda row: number(row, "distance"))
     distances = [number(row, "distance") for row in pairs]
     steps = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
@@ -173,8 +175,7 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumb
 
 
 def _why_no_line(pairs: Sequence[Row]) -> str:
-    """Returns the reason why a line's end is not resolved: it is not among the distances, or would not have been
-    detected there."""
+    """Returns why the end of a line is not resolved."""
     if not pairs:
         return "no distance has a number"
     usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))
@@ -184,7 +185,7 @@ def _why_no_line(pairs: Sequence[Row]) -> str:
 
 
 def _powers(jump: Jump, distances: Sequence[int]) -> list[int]:
-    """Returns the powers of two at which a line may end whose end shows as this rise: above the last distance without
-    the rise, and up to the first distance with it."""
+    """Returns the powers of two that a line size may be if the cost rises at this jump: above the last distance that is
+    certainly inside the line, and up to the first that is certainly outside."""
     last_inside, next_outside = distances[jump.low - 1], distances[jump.high]
     return [1 << power for power in range(3, 12) if last_inside < 1 << power <= next_outside]

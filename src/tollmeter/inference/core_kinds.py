@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hierarchy and the tolls of each kind of core, on a machine that has several; the latency of each memory node."""
+"""Computes the hierarchy and the tolls of each kind of core, on a machine that has several; and the latency of each
+memory node."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from tollmeter.numbers.tolls import tolls
 def core_kinds(
     index: Index, probes: Mapping[str, Probe], outcomes: Sequence[Outcome], clocks_hz: Mapping[str, float]
 ) -> tuple[KindAnswer, ...]:
-    """Returns the answers by kind of core; the first is the kind of the timed worker's CPU, to which the index's own
-    levels and tolls belong. Empty if no point was planned on another kind. clocks_hz: core clock by target."""
+    """Returns the answers by kind of core. The first kind is that of the timed worker's CPU, to which the hierarchy and
+    tolls of the index belong. Empty if no point was planned on another kind. clocks_hz: core clock by target."""
     cpus = Counter(outcome.cpus[0] for outcome in outcomes if outcome.point.target == HERE and outcome.cpus)
     worker = cpus.most_common(1)[0][0] if cpus else -1
     measured = kind_of(index.machine.topology, worker)
@@ -38,16 +39,20 @@ def core_kinds(
         known = (described.caches for described in index.machine.kinds if members.intersection(described.cpus))
         caches = next(known, index.machine.caches)
         machine = msgspec.structs.replace(index.machine, caches=caches, core_clock_hz=clocks_hz.get(target))
-        own = [row for row in index.rows if row.target == target]
-        levels, paid = hierarchy(own, probes, machine), tolls(own, probes, machine.core_clock_hz)
+        of_kind = [row for row in index.rows if row.target == target]
+        levels, paid = (
+            hierarchy(of_kind, probes, machine),
+            tolls(of_kind, probes, machine.core_clock_hz),
+        )
         answers.append(KindAnswer(
             kind=kind_name(kind), cpus=kind.cpus, target=target, core_clock_hz=machine.core_clock_hz,
-            hierarchy=tuple(levels), tolls=paid, reason="" if levels or paid else _reason(kind, own, machine),
+            hierarchy=tuple(levels), tolls=paid, reason="" if levels or paid else _reason(kind, of_kind, machine),
         ))  # fmt: skip
     return tuple(answers)
 
 
 def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
+    """Returns why a kind of core has neither hierarchy nor tolls."""
     if not set(numbers(kind.cpus)).intersection(machine.allowed_cpus):
         return "this process may use none of its CPUs"
     if gap := next((row.reason for row in rows if row.reason and row.status != "ok"), None):
@@ -59,8 +64,8 @@ def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
 
 
 class Remote(NamedTuple):
-    """Two rows of latency by memory node. far: a load from another node's memory; near: a load from the CPU's own node;
-    ratio: far over near."""
+    """Two rows of latency by memory node. far: loads from another node's memory. near: loads from the memory of the
+    CPU's own node. ratio: far over near."""
 
     far: Row
     near: Row
@@ -73,13 +78,13 @@ def is_under_load(row: Row) -> bool:
 
 
 def slowest_remote(rows: Iterable[Row]) -> Remote | None:
-    """Returns the slowest load from another node, with the load from the own node; None if no node has both. rows: rows
-    of `latency-of-node` that have a number."""
-    known = [row for row in rows if isinstance(row.parameters.get("home"), int) and not is_under_load(row)]
-    own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
-    several = [
+    """Returns the slowest load from another node, with the load from the own node of the CPU; None if no node has both.
+    rows: rows of `latency-of-node` that have a number."""
+    unloaded = [row for row in rows if isinstance(row.parameters.get("home"), int) and not is_under_load(row)]
+    near_rows = {number(row, "node"): row for row in unloaded if number(row, "home") == number(row, "node")}
+    pairs = [
         Remote(row, near, ratio(row, near))
-        for row in known
-        if (near := own.get(number(row, "node"))) is not None and near is not row
+        for row in unloaded
+        if (near := near_rows.get(number(row, "node"))) is not None and near is not row
     ]
-    return max(several, key=lambda pair: pair.ratio.value, default=None)
+    return max(pairs, key=lambda pair: pair.ratio.value, default=None)

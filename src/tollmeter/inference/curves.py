@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as curves over size, curves as points with noise, and their flat pieces and jumps.
+"""Turns rows into curves over size, and curves into points with noise; finds flat pieces and jumps.
 
-A shared cache serves a size in one visit and not in the next, if other workloads evict lines before a lap ends. Such a
-row has a `first` and a `second` state, and its own median is only the more frequent one. It shows that the cache ends
-at this size. It is not the latency of a level, since no level has a latency between the two states.
+If other workloads evict lines before a lap ends, a shared cache serves a size in one visit and not in the next. Such a
+row has a `first` and a `second` state, and its median is only that of the more frequent one. It shows that a cache ends
+at this size. It does not show the latency of a level, since no level has a latency between the two states.
 
-Sizes in bytes, values in the unit of the input."""
+Sizes are in bytes, values in the unit of the input."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ TORN = 2.0
 APART = 1.35
 """Smallest ratio of the latencies of two levels: two states with a smaller ratio belong to one level."""
 MOST_SEGMENTS = 2 * MOST_LEVELS + 1
-"""Most plateaus and rises of a curve: of each cache, and memory."""
+"""Largest number of plateaus and rises of a curve: two for each cache, and memory."""
 
 
 def size_of(row: Row) -> int:
+    """Returns the size of a row in bytes."""
     return number(row, "size")
 
 
 def inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
-    """Returns the rows whose size is within these bounds; rows without a size are left out."""
+    """Returns the rows whose size is within these bounds (bytes), without rows that have no size."""
     sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
     return [row for row in sized if within[0] <= size_of(row) <= within[1]]
 
 
 def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, list[Row]]:
-    """Latency curves in ns with enough points, by page mode, ordered by size."""
+    """Returns the latency curves in ns with enough points, by page mode, each ordered by size."""
     curves: dict[str, dict[int, Row]] = defaultdict(dict)
     for row in with_meaning(rows, probes, "latency-of-size"):
         if row.unit == "ns" and isinstance(row.parameters.get("size"), int):
@@ -60,8 +61,9 @@ def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, 
 
 
 def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
-    """Returns the page mode that is best for the hierarchy: huge pages, whose translations hit; then small pages.
-    Page-local order is last, since a prefetcher may predict some of it. A curve that ends early has a lower rank."""
+    """Returns the page mode that shows the hierarchy best: huge pages, whose translations hit; then small pages; then
+    page-local order, which a prefetcher may partly predict. A curve that ends at less than half of the largest size is
+    not considered."""
     farthest = max(size_of(points[-1]) for points in curves.values())
     complete = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
     rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
@@ -69,15 +71,15 @@ def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
 
 
 def both_states(row: Row) -> tuple[State, State] | None:
-    """The two states of the row, if they differ by as much as two levels; else None."""
+    """Returns the two states of a row if they differ by as much as two levels; else None."""
     states = {state.state: state for state in row.states}
     first, second = states.get("first"), states.get("second")
     return (first, second) if first and second and second.median >= APART * first.median else None
 
 
 def is_mixed(row: Row) -> bool:
-    """Returns whether a row's visits were served by two levels, without two modes that so few batches could show."""
-    if row.shares and row.error is not None:  # the interval holds what other guests take of the cache in other runs
+    """Returns whether two levels served the visits of a row, although its batches are too few to show two modes."""
+    if row.shares and row.error is not None:  # the interval includes the variance between runs of a shared cache
         return both_states(row) is None and exp(2 * NORMAL * row.error) > TORN
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
 
@@ -88,12 +90,12 @@ def are_few(rows: Sequence[Row]) -> bool:
 
 
 def to_fit(rows: Sequence[Row]) -> NoisyCurve:
-    """Returns the curve to which levels are fitted. It omits sizes with two states, so that none becomes a level and a
-    knee may lie anywhere in the gap. At the end of the sweep the second state is kept, as the latency of the next
-    level."""
-    steady = [place for place, row in enumerate(rows) if both_states(row) is None]
-    kept = [rows[place] for place in steady]
-    for row in rows[steady[-1] + 1 if steady else 0 :]:
+    """Returns the curve to which levels are fitted. Sizes with two states are omitted, so that none becomes a level and
+    a knee may lie anywhere in the gap. At the end of the sweep the second state is used instead, as the latency of the
+    next level."""
+    one_state = [place for place, row in enumerate(rows) if both_states(row) is None]
+    kept = [rows[place] for place in one_state]
+    for row in rows[one_state[-1] + 1 if one_state else 0 :]:
         if states := both_states(row):
             low, middle, high = states[1].low, states[1].median, states[1].high
             kept.append(msgspec.structs.replace(row, median=middle, low=low, high=high, quartiles=()))
@@ -101,22 +103,22 @@ def to_fit(rows: Sequence[Row]) -> NoisyCurve:
 
 
 def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
-    """Returns the curve with each mixed size at its undisturbed latency, which is at most that of any batch of it or of
-    a larger size: other workloads only add time, and latency never falls with size. rows: one sweep, smallest size
+    """Returns the curve with each mixed size at its undisturbed latency: at most that of any batch of this or a larger
+    size, since other workloads only add time, and latency never falls as the size grows. rows: one sweep, smallest size
     first."""
-    calm, least = [], inf
+    undisturbed, least = [], inf
     for row in reversed(rows):
         least = min(least, row.minimum or inf)
         lowest = {"median": least, "low": least, "high": least * TORN, "quartiles": ()}
-        calm.append(msgspec.structs.replace(row, **lowest) if is_mixed(row) else row)
-    return calm[::-1]
+        undisturbed.append(msgspec.structs.replace(row, **lowest) if is_mixed(row) else row)
+    return undisturbed[::-1]
 
 
 def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
-    """The points of a sweep, nearest first, each with the noise that its interval shows."""
+    """Returns the points of a sweep, smallest size first, each with the noise that its interval shows."""
     values = np.array([_undisturbed(row) for row in rows])
-    # A size is at the least that it or a larger one ever took where that is the first cache's latency and the median is
-    # not: the first cache serves no core but its own, and a busy sibling hyperthread only adds.
+    # If a batch of this or a larger size had the latency of the first cache, this replaces the median: the first cache
+    # serves only its own core, and a busy sibling hyperthread only adds time.
     least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
     values = np.where((least < APART * least[0]) & (values > APART * least), least, values)
     noise = [_noise(row) for row in rows]
@@ -125,8 +127,8 @@ def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
 
 
 def _noise(row: Row) -> float:
-    """Returns the standard deviation of the logarithm within this run. Variance of a shared cache between runs does not
-    widen it."""
+    """Returns the standard deviation of the logarithm of a row within this run, without the variance of a shared cache
+    between runs."""
     middle = row.median or 0.0
     if row.shares and row.error is not None:
         return row.error
@@ -134,10 +136,10 @@ def _noise(row: Row) -> float:
 
 
 def _undisturbed(row: Row) -> float:
-    """Returns the median, or the lower quartile if half of the samples took at least 1.5 times as long as it.
+    """Returns the median of a row, or its lower quartile if the median is at least 1.5 times as high.
 
-    A visit's page colours scatter its latency to both sides, and the median is the middle. Other users of a shared
-    cache only add time: they evict lines, so that a size that fits is timed as if it did not fit."""
+    Page colours scatter the latency of a visit to both sides of the median. Other workloads on a shared cache only add
+    time: they evict lines, so that a size that fits has the latency of one that does not."""
     middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
     return lower if 0 < lower < middle / (1 + FAR_APART) else middle
 
@@ -146,8 +148,8 @@ def _undisturbed(row: Row) -> float:
 
 
 class NoisyCurve(Record, frozen=True):
-    """Latency over size. noise: relative standard error of each value, from its number of visits. visits: number of
-    visits of each value."""
+    """Latency over size, ascending. noise: relative standard error of each value. visits: number of visits of each
+    value."""
 
     sizes: Array
     values: Array
@@ -160,27 +162,27 @@ def noisy_curve(
 ) -> NoisyCurve:
     """Returns the points in the order of size.
 
-    noise: relative standard errors. A few visits estimate a point's noise badly. So a point has the common noise of all
-    points unless its own is more than twice as large, and at least 2 %."""
+    noise: relative standard errors. Since a few visits estimate the noise of a point badly, each point has the common
+    noise of all points, at least 2 %, unless its own is more than twice as large."""
     order = np.argsort(np.asarray(sizes, float), kind="stable")
-    own = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
-    usual = max(float(np.median(own)) if len(own) else 0.0, USUAL_VISITS_SD)
+    own_noise = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
+    usual = max(float(np.median(own_noise)) if len(own_noise) else 0.0, USUAL_VISITS_SD)
     return NoisyCurve(
         sizes=np.asarray(sizes, float)[order],
         values=np.asarray(values, float)[order],
-        noise=np.maximum(own / 2, usual)[order],
+        noise=np.maximum(own_noise / 2, usual)[order],
         visits=visits,
     )
 
 
 def monotone(points: NoisyCurve) -> Array:
-    """The nearest values in log that never fall (Barlow et al. 1972), weighted by their noise."""
+    """Returns the nearest curve, in logarithms, that never falls (Barlow et al. 1972), weighted by the noise."""
     return np.asarray(np.exp(nearest_rising(np.log(points.values), 1 / points.noise**2)))
 
 
 def segments(points: NoisyCurve) -> tuple[int, ...]:
-    """Returns the index at which each plateau of the monotone fit begins: least squares on log latency, with the number
-    of plateaus that BIC selects."""
+    """Returns the index at which each plateau of the monotone curve begins, by least squares on log latency. The
+    Bayesian information criterion selects the number of plateaus."""
     cost = piece_costs(np.log(monotone(points)), 1 / points.noise**2)
     cuts = best_cuts(cost, MOST_SEGMENTS)
     return (0, *min(cuts, key=lambda cut: bic(squares_of(cost, cut), len(points.sizes), 2 * len(cut) + 1)))
@@ -189,7 +191,7 @@ def segments(points: NoisyCurve) -> tuple[int, ...]:
 def bic(squares: float, count: int, parameters: int) -> float:
     """Returns the Bayesian information criterion (Schwarz 1978); lower is better.
 
-    squares: in units of the noise, which is known up to a factor of at least one."""
+    squares: residual sum of squares in units of the noise, which is known up to a factor of at least one."""
     return count * log(max(squares / count, 1.0)) + min(squares, count) + parameters * log(count)
 
 
@@ -197,8 +199,8 @@ def bic(squares: float, count: int, parameters: int) -> float:
 
 
 class Jump(Record, frozen=True):
-    """A rise of a series between indices at-1 and at. Its 95 % interval begins between low-1 and low and ends between
-    high-1 and high. before, after: the levels on both sides."""
+    """A rise of a series between the indices at-1 and at. low, high: the same as `at` for the first and the last
+    position in its 95 % interval. before, after: levels on both sides."""
 
     at: int
     low: int
@@ -208,9 +210,9 @@ class Jump(Record, frozen=True):
 
 
 def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tuple[Jump, ...]:
-    """Returns the steps of a series of rising plateaus, by least squares with known errors; the Bayesian information
-    criterion selects their number. The fit never falls, like the cost of an overflowing cache or buffer. values: in the
-    order of the axis; errors: standard errors, which are widened if the values scatter more."""
+    """Returns the rises of a series of plateaus that never falls, like the cost of a cache or buffer that overflows, by
+    least squares with known errors. The Bayesian information criterion selects their number. values: in the order of
+    the axis. errors: standard errors, which are widened if the values scatter more."""
     if not len(values):
         return ()
     level, weight = np.asarray(values, float), 1 / np.asarray(errors, float) ** 2
@@ -235,7 +237,7 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
 
 
 def piece_costs(values: Array, weights: Array) -> Array:
-    """Returns the weighted squares of the piece i..j about its mean; infinite if j < i."""
+    """Returns a table of the weighted squares of each piece i..j about its mean; infinite if j < i."""
     sums = [np.concatenate([[0.0], np.cumsum(term)]) for term in (weights, weights * values, weights * values**2)]
     total, linear, square = (part[None, 1:] - part[:-1, None] for part in sums)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -244,14 +246,15 @@ def piece_costs(values: Array, weights: Array) -> Array:
 
 
 def squares_of(cost: Array, starts: Sequence[int]) -> float:
-    """Returns the weighted squares of all pieces about their means. starts: as in `best_cuts`."""
+    """Returns the weighted squares of all pieces about their means. cost: as `piece_costs` returns it. starts: as in
+    `best_cuts`."""
     return sum(float(cost[start, end - 1]) for start, end in pairwise([0, *starts, len(cost)]))
 
 
 def best_cuts(cost: Array, most: int) -> list[Sequence[int]]:
-    """Returns the best cut into one piece, two, and so on up to `most` or the number of values, each as the indices at
-    which its pieces but the first begin: exactly, by dynamic programming over all positions of the cuts (Bellman and
-    Roth 1969). The caller chooses the number of pieces, since it knows the penalty of a cut."""
+    """Returns the best cuts into one piece, two pieces, and so on up to `most` or the number of values; each cut is the
+    list of the indices at which its pieces after the first begin. Dynamic programming over all positions makes them
+    exact (Bellman and Roth 1969). The caller chooses the number of pieces, since it knows the penalty of a cut."""
     best = cost[0]
     back: list[Array] = []
     cuts: list[Sequence[int]] = [()]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the machine that follow from rows, each computed once: line size, associativity, translation, write
-policy, prefetching, yardsticks, scaling and load. Each has its interval and the system's value, or the reason why it
-is not resolved.
+"""Computes properties of the machine from rows, each once: line size, associativity, translation, write policy,
+prefetching, yardsticks, scaling and load. Each has an interval and the value that the system reports, or the reason why
+it is not resolved.
 
 Findings and report read these records, and do not compute the properties again."""
 
@@ -29,14 +29,14 @@ from tollmeter.numbers.meanings import meaning, native
 def inferred(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level], machine: Machine
 ) -> tuple[Inference, ...]:
-    """The properties for which at least one row was measured."""
+    """Returns the properties for which at least one row was measured."""
     return tuple(_properties(native(rows, machine.architecture), probes, levels, machine))
 
 
 def _properties(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level], machine: Machine
 ) -> Iterator[Inference]:
-    """Yields the properties of the machine. rows: rows of the machine's own ABI and clock."""
+    """Yields the properties of the machine. rows: of the machine's own ABI and clock."""
     meanings = {meaning(row, probes) for row in rows}
     line = InferredNumber()
     if "line-pair-of-distance" in meanings:

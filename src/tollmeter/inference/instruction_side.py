@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacities of the structures that supply a core with instructions: each is a rise of the cost over a number of items.
+"""Finds the capacities of the structures that supply a core with instructions, by rises of the cost over a number of
+items.
 
-An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps of neighbouring
-numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. Of two
-structures the first ends at the first rise, and the last at the highest of the other rises; rises between them may
-belong to the first structure, a share of which still hits. The capacity is the number before a rise's first step if
-items fill all sets alike, and else the last one below the middle of the rise, since some sets overflow before the
-structure is full. It is not resolved if there are fewer rises than structures, or if its position is less certain than
-a quarter."""
+A structure that overflows multiplies the cost of its items, so steps are searched in logarithms. Steps at neighbouring
+numbers, or within `ONE_RISE`, are one rise, which counts if it is as high as the step between two levels. If a curve
+shows two structures, the first ends at the first rise, and the second at the highest of the other rises. Rises between
+them may belong to the first structure, which still serves some items. If items fill all sets alike, the capacity is the
+number before the first step of a rise; else it is the last number below the middle of the rise, since some sets
+overflow before the structure is full. A capacity is not resolved if there are fewer rises than structures, or if its
+position is uncertain by more than a quarter."""
 
 from __future__ import annotations
 
@@ -35,18 +36,19 @@ from tollmeter.model import Inference, Probe, Row
 from tollmeter.numbers.meanings import with_meaning
 
 MOST_STEPS = 6
-"""Most steps that are sought in one curve."""
+"""Largest number of steps that are searched in one curve."""
 ONE_RISE = 1 + FAR_APART
-"""Largest ratio of two item counts whose steps are one rise. Misses of one set after another raise the cost in several
-steps up to 1.5 times the capacity, and the next level holds at least twice as many items."""
+"""Largest ratio of two item counts whose steps are one rise. Sets that overflow one after another raise the cost in
+several steps, up to 1.5 times the capacity, and the next structure contains at least twice as many items."""
 
 
 class SweptCurve(NamedTuple):
-    """A swept curve and the structures that it shows. axis: the swept parameter. structures: the structure that ends at
-    the first rise, and the one that ends at the highest of the other rises. only: name and value of another parameter
-    that a row must have. where: the other parameters in words. each: units of the axis for one held item. least: cost
-    of an item in the unit of the rows, if the rows contain only the cost above it. fills_alike: items at equal
-    distances fill all sets alike, so that the first item too many raises the cost.
+    """A swept curve and the structures that it shows. means: meaning of its rows. axis: the swept parameter. unit: unit
+    of the capacities. structures: the one that ends at the first rise, and the one that ends at the highest of the
+    other rises. only: name and value of another parameter that a row must have. where: text that names the other
+    parameters. each: units of the axis for one item. least: cost of an item in the unit of the rows, if the rows
+    contain only the additional cost. fills_alike: whether items at equal distances fill all sets alike, so that the
+    first item too many raises the cost.
 
     Translations do not fill sets alike: a hash distributes them, and they share their buffer with translations of data.
     A queue ends in one step, below which the instructions themselves take time."""
@@ -66,7 +68,7 @@ BYTES_OF_MOVE = 4
 """Bytes of an instruction of `moves` (probes/cpu/fetch.c), which an operation cache holds as one item."""
 CYCLES_OF_JUMP = 1.0
 NEAR = LEAST_VALUES
-"""Points on each side of a rise whose median is the level there."""
+"""Number of points on each side of a rise whose median is the level there."""
 
 
 CURVES = (
@@ -84,52 +86,55 @@ CURVES = (
 
 
 def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterable[Inference]:
-    """Returns the capacity of each structure of the instruction side, from rows of one ABI and target."""
-    held: list[Inference] = []
+    """Returns the capacity of each structure of the instruction side. rows: of one ABI and target."""
+    capacities: list[Inference] = []
     for curve in CURVES:
-        own = [row for row in with_meaning(rows, probes, curve.means) if _is_of(curve, row)]
-        for others, points in series(own, curve.axis).items():
-            held += _of_curve(curve, others, points)
-    first_cache = next((one for one in held if one.parameters["structure"] == "L1I"), None)
-    return (_beside(first_cache, one) for one in held)
+        rows_of_curve = [row for row in with_meaning(rows, probes, curve.means) if _is_of(curve, row)]
+        for others, points in series(rows_of_curve, curve.axis).items():
+            capacities += _of_curve(curve, others, points)
+    first_cache = next((one for one in capacities if one.parameters["structure"] == "L1I"), None)
+    return (_beside(first_cache, one) for one in capacities)
 
 
-def _beside(first_cache: Inference | None, held: Inference) -> Inference:
-    """Returns the inference, without its number if it is an op cache whose cost rises only where the code no longer
-    fits into the L1I: six decoders deliver as many moves per cycle as an op cache."""
-    if held.parameters["structure"] != "op cache" or held.high is None or first_cache is None:
-        return held
-    if first_cache.low is None or BYTES_OF_MOVE * (held.high + 1) <= first_cache.low:
-        return held
-    holds = first_cache.low / BYTES_OF_MOVE
-    why = f"the cost rises where the L1I ends, and not before: it holds {holds:,.0f} of these"
-    return msgspec.structs.replace(held, value=None, low=None, high=None, reason=why)
+def _beside(first_cache: Inference | None, capacity: Inference) -> Inference:
+    """Returns a capacity, without its number if it is that of an op cache whose cost rises only where the code no
+    longer fits into the L1I: six decoders deliver as many moves per cycle as an op cache."""
+    if capacity.parameters["structure"] != "op cache" or capacity.high is None or first_cache is None:
+        return capacity
+    if first_cache.low is None or BYTES_OF_MOVE * (capacity.high + 1) <= first_cache.low:
+        return capacity
+    moves_in_cache = first_cache.low / BYTES_OF_MOVE
+    why = f"the cost rises where the L1I ends, and not before: it holds {moves_in_cache:,.0f} of these"
+    return msgspec.structs.replace(capacity, value=None, low=None, high=None, reason=why)
 
 
 def _is_of(curve: SweptCurve, row: Row) -> bool:
+    """Returns whether a row has the parameter value that the curve requires."""
     return curve.only is None or row.parameters.get(curve.only[0]) == curve.only[1]
 
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
+    """Yields the capacity of each structure that a curve shows. others: parameters except the axis. points: rows in the
+    order of the axis."""
     rises = _rises(points, curve) if len(points) >= LEAST_VALUES else []
     highest = sorted(rises[1:], key=lambda rise: rise.after - rise.before)[-1:]
-    ends = [*rises[:1], *highest][: len(curve.structures)]
+    rises_of_structures = [*rises[:1], *highest][: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_VALUES:
-            held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
-        elif len(ends) < len(curve.structures):
-            times = "rises once" if ends else "does not rise"
-            held = InferredNumber(why=f"the cost {times} up to {number(points[-1], curve.axis):,} {curve.axis}")
+            capacity = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
+        elif len(rises_of_structures) < len(curve.structures):
+            times = "rises once" if rises_of_structures else "does not rise"
+            capacity = InferredNumber(why=f"the cost {times} up to {number(points[-1], curve.axis):,} {curve.axis}")
         else:
-            held = _held(points, curve, ends[place])
+            capacity = _held(points, curve, rises_of_structures[place])
         parameters = dict(others) | {"structure": structure}
         name = structure + curve.where.format(**parameters)
-        yield of_number(name, "held", held, curve.unit, parameters=parameters)
+        yield of_number(name, "held", capacity, curve.unit, parameters=parameters)
 
 
 def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Jump]:
-    """Returns the rises that are as high as the step between two levels, in the order of the axis: where the
-    structure ends that causes each, and the levels around it."""
+    """Returns the rises that are as high as the step between two levels, in the order of the axis. Each rise has the
+    position at which a structure ends, and the levels before and after it."""
     levels = [log(max(middle(row), 0.0) + curve.least) for row in points]
     errors = [_error(row, curve.least) for row in points]
     groups: list[list[Jump]] = []
@@ -175,8 +180,8 @@ def _error(row: Row, least: float) -> float:
 
 
 def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
-    """Returns the last number before the step. low: the last number that certainly fits; high: the last that may
-    fit."""
+    """Returns the capacity at a step: the last number before it. low: the last number that certainly fits. high: the
+    last number that may fit."""
     low, value = (number(points[at - 1], curve.axis) for at in (step.low, step.at))
     beyond = number(points[step.high], curve.axis)
     if beyond > (1 + CLEARLY) * low:

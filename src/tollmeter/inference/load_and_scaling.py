@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory latency over concurrent traffic: unloaded, at shares of the highest traffic, and at saturation. Also the
-scaling of rates and latencies with the number of instances.
+"""Computes memory latency over concurrent traffic: unloaded, at shares of the highest traffic, and at saturation. Also
+computes how rates and latencies scale with the number of instances.
 
-Memory is saturated from the traffic at which a load takes twice as long as with the least traffic: queues grow without
-bound as traffic nears the memory's throughput (Kleinrock 1975), so any factor gives nearly the same traffic, and a
-factor of two exceeds the noise. Latencies in ns, traffic in bytes a second."""
+Memory counts as saturated from the traffic at which a load takes twice as long as with the least traffic. Queues grow
+without bound as traffic nears the throughput of memory (Kleinrock 1975), so any factor gives nearly the same traffic,
+and a factor of two exceeds the noise. Latencies are in ns, traffic in bytes a second."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from tollmeter.numbers.units import short
 
 SATURATED_RISE = 2
 LEAST_PACES = 3
-"""Fewest paces of a load curve: idle, the most traffic, and one between them."""
+"""Smallest number of paces of a load curve: idle, the most traffic, and one between them."""
 SHARES = (50, 80)
 """Shares of the highest traffic, in percent, at which the latency is given: a usual load, and one that is nearly
 saturated."""
 
 
 def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """Yields load curves of each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one
-    ABI and target. A curve of fewer than three paces gives nothing."""
+    """Yields the properties of the load curve of each mix and size. rows: of one ABI and target; those of the meanings
+    `latency-of-traffic` and `traffic-beside` are used. Curves of fewer than LEAST_PACES paces are omitted."""
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
     traffic = {_place(row): row for row in rows_meaning(rows, probes, TRAFFIC)}
     for row in rows_meaning(rows, probes, "latency-of-traffic"):
@@ -71,16 +71,18 @@ def _of_curve(of: dict[str, Value], pairs: Sequence[tuple[Row, Row]]) -> Iterato
 
 
 def _of_row(row: Row) -> InferredNumber:
+    """Returns the median of a row with its interval; without an interval, the median alone."""
     return InferredNumber(value=row.median, low=row.low or row.median, high=row.high or row.median)
 
 
 def _place(row: Row) -> tuple[str, Parameters]:
+    """Returns the probe and the parameters of a row."""
     return row.probe, tuple(sorted(row.parameters.items()))
 
 
 def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNumber:
-    """Returns the latency at a traffic, by linear interpolation of the isotonic fits of the medians and of the interval
-    ends."""
+    """Returns the latency in ns at a traffic (bytes a second), by linear interpolation of curves that never fall,
+    through the medians and through the interval ends."""
     at = [middle(beside) for beside, _ in pairs]
     if traffic < at[0]:
         return InferredNumber(why="no pace made as little traffic")
@@ -91,23 +93,25 @@ def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNum
 
 
 def _saturation(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
-    """Returns the traffic at which the isotonic curve reaches the saturated latency; the interval comes from the curves
-    of the interval ends."""
+    """Returns the traffic at which the curve that never falls reaches the latency of saturation. The interval comes
+    from the curves of the interval ends."""
     traffic = [middle(beside) for beside, _ in pairs]
     latency = [middle(row) for _, row in pairs]
     limit = latency[0] * SATURATED_RISE
-    at = _crossing(traffic, latency, limit)
-    if at is None:
+    saturated = _crossing(traffic, latency, limit)
+    if saturated is None:
         most = max(latency) / latency[0]
         return InferredNumber(why=f"the traffic of this run makes a load {most:.2f} times as long, and no longer")
     early = _crossing(traffic, [row.high or middle(row) for _, row in pairs], limit)
     late = _crossing(traffic, [row.low or middle(row) for _, row in pairs], limit)
-    return InferredNumber(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
+    return InferredNumber(
+        value=saturated, low=min(early or saturated, saturated), high=max(late or traffic[-1], saturated)
+    )
 
 
 def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) -> float | None:
-    """Returns the traffic at which the isotonic fit crosses a limit, by linear interpolation; None if it stays
-    below."""
+    """Returns the traffic at which the nearest curve that never falls crosses a latency, by linear interpolation; None
+    if it stays below."""
     rising = list(nearest_rising(latency))
     if rising[0] >= limit:
         return traffic[0]
@@ -121,8 +125,8 @@ def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) 
 
 
 def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """Yields BW(N) / (N BW(1)) for each number of instances N above one, from rows that mean `bandwidth-of-instances`,
-    of one ABI and target. Yields nothing if a single instance was not timed."""
+    """Yields BW(N) / (N BW(1)) for each number of instances N above one, if one instance was timed. rows: of one ABI
+    and target; those of the meaning `bandwidth-of-instances` are used."""
     for of, times in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
         instances = int(of["instances"])
         value, low, high = (end / instances for end in (times.value, times.low, times.high))
@@ -131,14 +135,15 @@ def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inf
 
 
 def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """Yields how many times as long a load takes among several chases, from rows that mean `latency-of-instances`."""
+    """Yields the latency of a load while several walks run, as a multiple of the latency of one walk. rows: as in
+    `efficiency`, of the meaning `latency-of-instances`."""
     for of, times in _times_of_one(rows_meaning(rows, probes, "latency-of-instances")):
         name = f"latency of {of['instances']} walks at once, {_where(of)}, against one"
         yield of_number(name, "slowdown", times, "ratio", parameters=of)
 
 
 def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estimate]]:
-    """Yields the parameters of each row of several instances, and its ratio to the row of one instance."""
+    """Yields the parameters of each row of several instances, with its ratio to the row of one instance."""
     for others, points in series(rows, "instances").items():
         alone = next((row for row in points if number(row, "instances") == 1), None)
         if alone is not None:

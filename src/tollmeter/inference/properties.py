@@ -32,20 +32,21 @@ from tollmeter.numbers.stats import Estimate
 
 # ---- translation -----------------------------------------------------------------------------------------------------
 
-# How many translations each buffer holds and what a miss in it costs, from the extra cost of one line a page over as
-# many lines in few pages: nothing while all translations fit, and a step for each buffer that overflows.
+# Determines the capacity of each translation buffer and the cost of a miss in it, from the extra cost of one line in
+# each page over equally many lines in few pages. The extra cost is zero while all translations fit, and rises by a step
+# at each buffer that overflows.
 #
-# A step between two numbers of pages shows that the buffer holds the smaller and not the larger. The lines themselves
-# lie in caches. Spread over many pages they are distributed over the sets differently from adjacent lines, and a
-# prefetcher that brings lines in pairs doubles them. So a step no higher than from one cache to the next, at a number
-# of lines that may overflow this cache, is no evidence of translation, and is discarded.
+# A step between two numbers of pages shows that the buffer has room for the smaller number and not for the larger. The
+# lines themselves are in caches. Lines in many pages are distributed over the sets differently from adjacent lines, and
+# a prefetcher that fetches lines in pairs doubles their number. So a step that is no higher than the step to the next
+# cache, at a number of lines that may overflow this cache, is no evidence of translation, and is discarded.
 
 LEAST_SHOWING = 2
-"""Fewest page counts beyond a buffer's capacity, or a cache's, that show the cost of a miss."""
+"""Smallest number of page counts beyond the capacity of a buffer or a cache that show the cost of a miss."""
 LEAST_STEP_NS = 0.4
-"""Least step in ns that is a buffer's: a miss in it costs some cycles."""
+"""Smallest step in ns that is attributed to a buffer: a miss costs some cycles."""
 NEAR_CAPACITY = (1 / MORE_THAN_TWICE, MORE_THAN_TWICE)
-"""Ratios of the lines' bytes to a cache's capacity between which some of its sets may overflow."""
+"""Range of the ratio of the lines' bytes to the capacity of a cache in which some of its sets may overflow."""
 
 
 def translation(
@@ -55,8 +56,9 @@ def translation(
     pages: str = "small",
     line_bytes: float = USUAL_LINE_BYTES,
 ) -> Iterator[Inference]:
-    """Yields the capacity of each translation buffer, nearest first, and the cost of a miss in it, from rows that mean
-    `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero counts as none."""
+    """Yields the capacity of each translation buffer, nearest first, and the cost of a miss in it. rows: of one ABI and
+    target; those of the meaning `translation-of-pages` are used. A difference that is not resolved from zero counts as
+    zero. pages: kind of pages."""
 
     def unresolved(why: str) -> Inference:
         name = f"translations kept, {pages} pages"
@@ -74,43 +76,47 @@ def translation(
     if len(points) < LEAST_VALUES or not known:
         yield unresolved(f"too few numbers of {pages} pages were timed")
         return
-    usual = median(known)
+    median_error = median(known)
     values = [0.0 if row.median is None else middle(row) for row in points]
-    errors = [usual if row.median is None else max(absolute_error(row), usual / 4) for row in points]
+    errors = [median_error if row.median is None else max(absolute_error(row), median_error / 4) for row in points]
     counts = [number(row, "count") for row in points]
     steps = [step for step in jumps(values, errors) if step.after - step.before > LEAST_STEP_NS]
     if not steps:
         yield unresolved(f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
         return
-    seen = [
+    resolved_steps = [
         step for step, end in zip(steps, [*(step.at for step in steps[1:]), len(points)], strict=True)
         if end - step.at >= LEAST_SHOWING and step.after - _half_width(step, errors) > step.before
     ]  # fmt: skip
-    if not seen:
+    if not resolved_steps:
         yield unresolved(f"the costs are too noisy: no step between {counts[0]} and {counts[-1]} is beyond its error")
         return
-    kept = [step for step in seen if not _may_be_cache(step, counts[step.at] * line_bytes, levels)]
-    if not kept:
+    steps_of_buffers = [
+        step for step in resolved_steps if not _may_be_cache(step, counts[step.at] * line_bytes, levels)
+    ]
+    if not steps_of_buffers:
         yield unresolved("every step may be a cache's that overflowed")
-    for place, step in enumerate(kept, start=1):
+    for place, step in enumerate(steps_of_buffers, start=1):
         entries, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
         half = _half_width(step, errors)
         kept_entries = InferredNumber(value=float(entries), low=float(low), high=float(high))
         miss_ns = InferredNumber(value=step.after, low=step.after - half, high=step.after + half)
-        of = {"pages": pages, "buffer": place}
+        parameters = {"pages": pages, "buffer": place}
         name = f"translations kept, level {place}, {pages} pages"
-        yield of_number(name, "translations", kept_entries, "count", parameters=of)
-        yield of_number(f"a miss of level {place}, {pages} pages", "translation_miss", miss_ns, "ns", parameters=of)
+        yield of_number(name, "translations", kept_entries, "count", parameters=parameters)
+        yield of_number(
+            f"a miss of level {place}, {pages} pages", "translation_miss", miss_ns, "ns", parameters=parameters
+        )
 
 
 def _half_width(step: Jump, errors: Sequence[float]) -> float:
-    """Returns the half-width of the cost of a miss at a step, from the points on both sides of it."""
+    """Returns the half-width of the cost of a miss at a step, in ns, from the points on both sides of the step."""
     return NORMAL * max(errors[step.at - 1], errors[step.at])
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
-    """Returns whether a step may be that of a cache: the lines of this many pages may overflow it, and the step is at
-    most the cost of a miss in it."""
+    """Returns whether a step may be caused by a cache: the lines may overflow this cache, and the step is at most the
+    cost of a miss in it. bytes_held: bytes of the lines."""
     for cache, behind in pairwise(levels):
         if cache.size_bytes and cache.latency_ns and behind.latency_ns:
             is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
@@ -121,25 +127,27 @@ def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> boo
 
 # ---- write policies --------------------------------------------------------------------------------------------------
 
-# Whether the first cache writes back or writes through, and whether a store that misses all caches allocates its line.
+# Determines whether the first cache writes back or writes through, and whether a store that misses all caches allocates
+# its line.
 #
-# * A write-through cache sends every store on to the next level. So a store to a set of lines that fit costs much more
-#   than a load of them, and hardly less than a store to lines that do not fit and must travel anyway. In a write-back
-#   cache, a store to lines that fit stays there. Both must hold: loops that their own instructions limit make stores
-#   that fit look as expensive as others, but then they cost no more than loads.
-# * After stores to uncached lines, a chase through the same lines hits where the stores allocated them, and takes as
-#   long as one through other lines where they did not.
+# * A write-through cache sends every store on to the next level. So a store to lines that fit into the cache costs much
+#   more than a load of them, and hardly less than a store to lines that do not fit. A write-back cache keeps a store to
+#   lines that fit. Both ratios are needed: in loops that are limited by their own instructions, stores that fit cost as
+#   much as other stores, but no more than loads.
+# * After stores to uncached lines, a pointer chase through these lines hits if the stores allocated them, and otherwise
+#   takes as long as a chase through other lines.
 #
-# Beyond the first cache a store crosses a path either way, once it leaves it, and the policies look alike.
+# Beyond the first cache a store leaves it under both policies, so that they cannot be distinguished.
 
 THROUGH_BESIDE_MISS = 0.316
 THROUGH_BESIDE_LOAD = 1.75
-"""Ratios of a store that fits to one that does not, and to a load, above which the first cache writes through."""
+"""Ratios of the cost of a store that fits to one that does not fit, and to a load. Above both, the first cache writes
+through."""
 FAR_BEYOND = 2
 
 
 def write_policies(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> Iterator[Inference]:
-    """Yields both write policies, each with the ratio that decides it, if known."""
+    """Yields both write policies, each with the ratio that decides it, if this is known."""
     back, allocate = write_back(rows, probes, levels), write_allocate(rows, probes, levels)
     yield of_verdict("the caches are write-back", "write_back", back)
     if back.ratio is not None:
@@ -150,10 +158,10 @@ def write_policies(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Seq
 
 
 def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
-    """Returns whether the first cache writes back, from rows that mean `write-policy`, of one ABI and target. ratio: a
-    store that fits over a store that does not."""
+    """Returns whether the first cache writes back. ratio: cost of a store that fits over one that does not. rows: of
+    one ABI and target; those of the meanings `write-policy` and `write-policy-baseline` are used."""
     stores = rows_meaning(rows, probes, "write-policy", test="resident")
-    # Stores that do not fit: the furthest beyond the first cache but inside the second, or anywhere beyond an only one.
+    # Stores that do not fit: the largest sizes that exceed the first cache and fit into the second, if there is one.
     first, second = (*_sizes(levels), inf, inf)[:2]
     beyond = [row for row in stores if FAR_BEYOND * first <= number(row, "size") <= (1 - CLEARLY) * second]
     furthest = max((number(row, "size") for row in beyond), default=0)
@@ -175,21 +183,22 @@ def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequenc
 
 
 def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
-    """Returns whether the caches allocate on a store, from rows that mean `write-policy`. ratio: stores and a chase
-    through their lines, over the same stores and a chase through other lines."""
+    """Returns whether the caches allocate a line on a store. ratio: time of stores and a chase through their lines,
+    over the same stores and a chase through other lines. rows: as in `write_back`."""
     tests = _inside(rows_meaning(rows, probes, "write-policy", test="reload"), levels)
     baselines = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="reload"), levels)
     if not tests or not baselines:
         return YesOrNo(why="no chase through lines just stored to was timed inside the first cache")
-    seen = _over(tests, baselines)
-    above = _above(seen, 1 - CLEARLY)
+    times = _over(tests, baselines)
+    above = _above(times, 1 - CLEARLY)
     if above is None:
-        why = f"a chase after stores takes {seen.low:.2f} to {seen.high:.2f} times as long as one through other lines"
-        return YesOrNo(ratio=seen, why=f"{why}: too close to decide")
-    return YesOrNo(holds=not above, ratio=seen)
+        why = f"a chase after stores takes {times.low:.2f} to {times.high:.2f} times as long as one through other lines"
+        return YesOrNo(ratio=times, why=f"{why}: too close to decide")
+    return YesOrNo(holds=not above, ratio=times)
 
 
 def _sizes(levels: Sequence[Level]) -> list[float]:
+    """Returns the measured sizes of the caches in bytes, nearest first."""
     return [level.size_bytes for level in levels if level.size_bytes is not None]
 
 
@@ -203,7 +212,7 @@ def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
 
 
 def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
-    """Returns the ratio of medians over several sizes. Their errors are as independent as their visits."""
+    """Returns the ratio of the medians over several sizes. The errors of the rows are independent."""
     value = median(map(middle, above)) / median(map(middle, below))
     errors = [sqrt(sum(relative_error(row) ** 2 for row in rows)) / len(rows) for rows in (above, below)]
     wide = exp(NORMAL * sqrt(sum(error**2 for error in errors)))
@@ -211,7 +220,7 @@ def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
 
 
 def _above(estimate: Estimate, limit: float) -> bool | None:
-    """Returns whether the value is above a limit; None if the interval holds the limit and the value is within an
+    """Returns whether the value is above a limit; None if the interval contains the limit and the value is within an
     eighth of it."""
     if estimate.low <= limit <= estimate.high and abs(log(estimate.value / limit)) < log(1.125):
         return None
@@ -220,12 +229,12 @@ def _above(estimate: Estimate, limit: float) -> bool | None:
 
 # ---- prefetching -----------------------------------------------------------------------------------------------------
 
-# The gain of a constant stride over random order, for each direction.
+# Computes the gain of a constant stride over random order, for each direction.
 #
-# Compared are walks over the same places, through more than any cache holds, at strides of a few lines. Below a line,
-# the order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines
-# are fetched in pairs, which has no direction. A walk in page-local order replaces random order if it is faster, so
-# that the cost of translation in random order is not counted as prefetching.
+# Walks over the same addresses are compared, through more memory than any cache, at strides of a few lines. At strides
+# below a line the order matters without a prefetcher, since one line serves several loads. At a stride of one line it
+# matters if lines are fetched in pairs, which has no direction. A walk in page-local order replaces random order if it
+# is faster, so that the cost of translation in random order is not attributed to prefetching.
 
 STRIDES_IN_LINES = (2, 8)
 """Strides, in lines, that every prefetcher of strides follows."""
@@ -234,8 +243,9 @@ STRIDES_IN_LINES = (2, 8)
 def prefetching(
     rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE_BYTES
 ) -> Iterator[Inference]:
-    """Yields whether strides are prefetched, forward and backward, and the ratio of random order over them, at the
-    best of the strides that any prefetcher follows; from rows that mean `latency-of-stride`, of one ABI and target."""
+    """Yields whether strides are prefetched, forward and backward, and the time in random order over the time at the
+    best stride that any prefetcher follows. rows: of one ABI and target; those of the meaning `latency-of-stride` are
+    used."""
     least, most = (lines * line_bytes for lines in STRIDES_IN_LINES)
     for direction in ("forward", "backward"):
         walks = [
@@ -244,11 +254,11 @@ def prefetching(
             if least <= number(row, "stride") <= most
         ]
         pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
-        of: dict[str, Value] = {"direction": direction}
+        parameters: dict[str, Value] = {"direction": direction}
         name = f"walks {direction} are prefetched"
         if not pairs:
             why = f"no walk {direction} by a few lines was timed beside one in random order"
-            yield of_verdict(name, "prefetched", YesOrNo(why=why), parameters=of)
+            yield of_verdict(name, "prefetched", YesOrNo(why=why), parameters=parameters)
             continue
         largest = max(number(row, "size") for row, _ in pairs)
         gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
@@ -257,13 +267,15 @@ def prefetching(
         if best.low <= (1 + FAR_APART) <= best.high:
             times = f"{best.low:.2f} to {best.high:.2f} times"
             verdict = YesOrNo(why=f"random order takes {times} as long: open memory pages might gain that")
-        yield of_verdict(name, "prefetched", verdict, parameters=of)
-        at = of | {"stride": stride}
-        yield of_number(f"a prefetcher's help, {direction}", "prefetch_gain", best, "ratio", parameters=at)
+        yield of_verdict(name, "prefetched", verdict, parameters=parameters)
+        parameters_of_stride = parameters | {"stride": stride}
+        yield of_number(
+            f"a prefetcher's help, {direction}", "prefetch_gain", best, "ratio", parameters=parameters_of_stride
+        )
 
 
 def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
-    """Returns the fastest walk over as many bytes whose order no prefetcher can predict; None if there is none."""
+    """Returns the fastest walk over as many bytes in an order that no prefetcher can predict; None if there is none."""
     size, stride = number(walk, "size"), number(walk, "stride")
     others = rows_meaning(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
     local = [row for row in rows_meaning(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
@@ -275,36 +287,35 @@ def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Ro
 
 # ---- yardsticks ------------------------------------------------------------------------------------------------------
 
-# Reference rates for reading from each level, derived from other measurements. They are no bounds: each may be
-# exceeded.
+# Reference rates for reading from each level, derived from other measurements. They are not upper bounds.
 #
 # * The first cache: clock x two loads a cycle x width of a load. Cores since 2011 start two of their widest loads a
 #   cycle; a core that starts three narrow ones exceeds it.
-# * Each further level: what its load misses alone would carry, so many lines in flight, each of which takes the level's
-#   latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
+# * Each further level: the rate of its load misses alone, parallelism x line / latency (Little 1961), since each line
+#   in flight takes the latency of the level. A prefetcher has further lines in flight, and exceeds it.
 
 
 def yardsticks(
     levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: int
 ) -> Iterator[Inference]:
-    """Yields for each level the share of its yardstick that reading reached, if both are known. load_bytes: width of
-    the widest load that was timed; None if unknown."""
+    """Yields for each level its yardstick, and the share of it that reading reached, if both are known. load_bytes:
+    width of the widest load that was timed; None if unknown."""
     for level in levels:
         rate = 0.0
         if level.level == "L1d" and clock_hz is not None and load_bytes is not None:
-            by, of = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle", {"load_bytes": load_bytes}
+            basis, parameters = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle", {"load_bytes": load_bytes}
             rate = clock_hz * LOADS_PER_CYCLE * load_bytes
         elif level.level != "L1d" and level.parallelism and level.latency_ns:
-            by, of = "its load misses alone (parallelism x line / latency)", {"line_bytes": line_bytes}
+            basis, parameters = "its load misses alone (parallelism x line / latency)", {"line_bytes": line_bytes}
             rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
         if rate and level.read_bytes_per_second:
-            name, share = f"reading {level.level} by {by}", level.read_bytes_per_second / rate
-            more = {"level": level.level, "parameters": of}
+            name, share = f"reading {level.level} by {basis}", level.read_bytes_per_second / rate
+            more = {"level": level.level, "parameters": parameters}
             yield of_number(name, "yardstick", InferredNumber(value=rate), "B/s", **more)
             yield of_number(f"{name}, reached", "reading_share", InferredNumber(value=share), "ratio", **more)
 
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
-    """Returns the width in bytes of the widest load among the kernels that read here; None if unknown."""
+    """Returns the width in bytes of the widest load among the read kernels that were timed; None if unknown."""
     names = {kernel_of(row).partition("_")[0] for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((LOAD_BYTES[name] for name in names if name in LOAD_BYTES), default=None)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a rate falls as vectors grow, and whether memory can be the cause.
+"""Finds where a rate falls as vectors grow, and whether memory can be the cause.
 
 The plateaus of the curve (`curves.segments`) give the lengths of the falls. A fall is attributed to a cache only if two
 conditions hold: the memory of one iteration exceeds the cache at this length, and an operation loses at most the whole
 time of the hardware instruction on as much memory. Soft floating point fails the second condition: its branches depend
-on the values, the branch predictor learns those of short vectors that repeat, and fails beyond some length. That fall
-depends on the length, and coincides with the end of a cache only by chance. Its loss is at most the cost of branch
-mispredictions. Falls of trapped instructions have no cause here.
+on the values, and the branch predictor learns the values of short vectors, which repeat, but not those of long ones.
+This fall depends on the length, and coincides with the end of a cache only by chance; its loss is at most the cost of
+branch mispredictions. Falls of trapped instructions have no known cause.
 
-Hardware instructions take equal time for every value and length, so that memory is the only remaining cause of their
-falls. Any other implementation needs a hardware row of equal length and bytes for comparison; without it, the cause is
+Hardware instructions take equal time for every value and length, so memory is the only possible cause of their falls.
+Any other implementation needs a hardware row of equal length and bytes for comparison; without one, the cause is
 unknown."""
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ RATE = "flops-of-n"
 AXIS = "n"
 WAY = "way"
 MOST_GUESSED_CYCLES = 200.0
-"""Highest cost of branch mispredictions in an operation: about ten of its branches depend on the values, and each
-misprediction costs about 20 cycles. The cost of a trap has another cause, and is usually higher."""
+"""Highest cost of branch mispredictions in one operation, in cycles: about ten of its branches depend on the values,
+and each misprediction costs about 20 cycles. A trap usually costs more, and has another cause."""
 
 Cache = tuple[str, float, float]
-"""Name of a cache, and the least and most bytes that it may hold."""
+"""Name of a cache, and the smallest and largest capacity that it may have, in bytes."""
 Place = tuple[str, str, Value, int]
 """Probe, target, length, and the bytes that an iteration touches."""
 PointKey = tuple[str, str, str, tuple[tuple[str, Value], ...]]
@@ -53,12 +53,13 @@ class Sweep(Record, frozen=True):
     footprints: tuple[int, ...]
 
     def place(self, at: int) -> Place:
+        """Returns the point at this index without its ABI and implementation, by which it is compared with hardware."""
         row = self.rows[at]
         return row.probe, row.target, row.parameters[AXIS], self.footprints[at]
 
 
 class _Known(NamedTuple):
-    """The limits of what a cause can explain. twins: time of the hardware instruction at each place, ns; guessed_ns:
+    """Limits of what a cause can explain. twins: time of the hardware instruction at each place, in ns. guessed_ns:
     highest cost of the branch mispredictions of an operation."""
 
     twins: Mapping[Place, float]
@@ -72,7 +73,7 @@ def lengths(
     machine: Machine,
     hierarchy: Sequence[Level] = (),
 ) -> tuple[Lengths, ...]:
-    """Returns one record for each rate over length that a machine's own clock timed: an emulator has no caches."""
+    """Returns one record for each rate over length that hardware timed; an emulator has no caches."""
     curves = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in curves)
     caches = _caches(machine, hierarchy)
@@ -82,8 +83,8 @@ def lengths(
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
-    """Returns one sweep for each probe, ABI, target and other parameters: its rows by length, with the bytes that each
-    length touches (0 if unknown); only sweeps of LEAST_VALUES or more."""
+    """Returns the rows of each rate by length, one sweep for each probe, ABI, target and set of other parameters.
+    Sweeps of fewer than LEAST_VALUES rows are omitted."""
     footprints = _footprints(outcomes)
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):
@@ -115,12 +116,13 @@ def _others(row: Row) -> tuple[tuple[str, Value], ...]:
 
 
 def cost_ns(row: Row) -> float:
-    """Returns the ns of one operation: the median of a cost, or the inverse of a rate."""
+    """Returns the ns of one operation: the median of a time, or the inverse of a rate."""
     return NS_PER_SECOND / middle(row) if row.better == "more" else middle(row)
 
 
 def times_as_fast(row: Row, other: Row) -> float:
-    """Returns how many times as fast one row is as another of the same clock, for times and for rates."""
+    """Returns how many times as fast one row is as another, for times and for rates. Both rows have one target, clock
+    and unit."""
     assert (row.target, row.clock, row.unit) == (other.target, other.clock, other.unit)
     return middle(row) / middle(other) if row.better == "more" else middle(other) / middle(row)
 
@@ -173,38 +175,45 @@ def _levels(points: NoisyCurve) -> list[Piece]:
 
 
 def _level(points: NoisyCurve, piece: Piece) -> float:
+    """Returns the mean level of a piece, in logarithms and weighted by the noise."""
     inside = slice(piece[0], piece[1] + 1)
     return float(np.exp(np.average(np.log(points.values[inside]), weights=1 / points.noise[inside] ** 2)))
 
 
-# ---- what a fall is of ------------------------------------------------------------------------------------------
+# ---- causes of falls --------------------------------------------------------------------------------------------
 
 
 def _fall(
     sweep: Sweep, pieces: tuple[Piece, Piece], costs_ns: tuple[float, float], known: _Known, caches: Sequence[Cache]
 ) -> Fall:
-    """Returns the fall between two adjacent plateaus of a sweep. costs_ns: cost of an operation on each."""
-    (_, last), (first, end) = pieces
+    """Returns the fall between two adjacent plateaus of a sweep. pieces: first and last index of each. costs_ns: cost
+    of an operation on each."""
+    (_, last), (first, last_of_piece) = pieces
     before_ns, after_ns = costs_ns
     touched = sweep.footprints[last], sweep.footprints[first]
-    lost = after_ns - before_ns
-    least = max(known.twins.get(sweep.place(place), 0.0) for place in range(first, end + 1))
-    levels = _ending(touched, caches) if lost <= (1 + CLEARLY) * least else ()
+    lost_ns = after_ns - before_ns
+    hardware_ns = max(known.twins.get(sweep.place(place), 0.0) for place in range(first, last_of_piece + 1))
+    levels = _ending(touched, caches) if lost_ns <= (1 + CLEARLY) * hardware_ns else ()
     return Fall(
         after_n=number(sweep.rows[last], AXIS),
         by_n=number(sweep.rows[first], AXIS),
         after_bytes=touched[0],
         by_bytes=touched[1],
         slower=after_ns / before_ns,
-        lost_ns=lost,
-        least_ns=least,
-        cause="memory" if levels else "length" if 0 < (1 + CLEARLY) * least < lost <= known.guessed_ns else "unknown",
+        lost_ns=lost_ns,
+        least_ns=hardware_ns,
+        cause="memory"
+        if levels
+        else "length"
+        if 0 < (1 + CLEARLY) * hardware_ns < lost_ns <= known.guessed_ns
+        else "unknown",
         levels=levels,
     )
 
 
 def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
-    """Returns the lowest time of one operation by hardware instruction over all ABIs, including waits for memory."""
+    """Returns the shortest time of one operation by hardware instruction at each place, over all ABIs, including waits
+    for memory."""
     least_ns: dict[Place, float] = {}
     for sweep in curves:
         first = sweep.rows[0]
@@ -217,13 +226,13 @@ def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, 
 
 
 def own_way(probe: Probe) -> str | None:
-    """Returns the hardware's implementation of an operation: the first choice of the parameter `way`. None if the probe
+    """Returns the implementation by hardware instruction: the first choice of the parameter `way`. None if the probe
     has only one implementation."""
     return next((parameter.choices[0] for parameter in probe.parameters if parameter.name == WAY), None)
 
 
 def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
-    """Returns the caches as this run measured them, or else as the system reports them."""
+    """Returns the caches as this run measured them, else as the system reports them."""
     measured = {level.level: level for level in hierarchy if level.size_low and level.size_high}
     caches = []
     for place, bytes_ in machine.data_sizes().items():
@@ -235,15 +244,15 @@ def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
 
 
 def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...]:
-    """Returns the caches whose capacity lies between the memory of both lengths; if there is none, the nearest cache
-    within a factor of 1.5."""
-    after, by = touched
-    if not after or not by:
+    """Returns the caches whose capacity lies between the memory at both lengths; if there is none, the nearest cache
+    within a factor of 1.5. touched: bytes before and after the fall."""
+    before_bytes, after_bytes = touched
+    if not before_bytes or not after_bytes:
         return ()
-    inside = tuple(name for name, low, high in caches if high >= after and low <= by)
+    inside = tuple(name for name, low, high in caches if high >= before_bytes and low <= after_bytes)
     near = [
-        (abs(log(low * high / after / by)), name)
+        (abs(log(low * high / before_bytes / after_bytes)), name)
         for name, low, high in caches
-        if after / (1 + FAR_APART) <= high and low <= by * (1 + FAR_APART)
+        if before_bytes / (1 + FAR_APART) <= high and low <= after_bytes * (1 + FAR_APART)
     ]
     return inside or tuple(name for _, name in sorted(near)[:1])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size up to which a cache serves reads, as distinct from its size by latency.
+"""Determines the size up to which a cache serves reads, as distinct from its size by latency.
 
-Reading runs at a cache's own rate while the lines are in it. A read loop returns to a line much sooner than a walk of
-dependent loads does, so that other workloads have less time to evict it. So the capacity of a shared cache by reading
-may differ from its capacity by latency, and both are right. Sizes in bytes, rates in bytes a second."""
+Reading runs at the rate of a cache while the lines are in it. A read loop returns to a line much sooner than a walk of
+dependent loads does, so that other workloads have less time to evict the line. So the capacity of a shared cache by
+reading may differ from its capacity by latency, and both are right. Sizes are in bytes, rates in bytes a second."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAST_BEYOND = 2
 
 
 def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[Row]]:
-    """Returns read bandwidth over size, one list for each probe and kernel, smallest size first."""
+    """Returns the rows of read bandwidth over size, one list for each probe and kernel, smallest size first."""
     by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in inside(with_meaning(rows, probes, READING), (0, np.inf)):
         if row.unit == "B/s":
@@ -49,22 +49,22 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
 
 
 def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> dict[str, str]:
-    """Returns the requested kernels that this machine supports and that have no number at any size well inside a level,
-    each with the reason: the fastest kernel may be one of them."""
-    asked = [row for row in inside(rows, within) if meaning(row, probes) == READING]
-    numbered = {kernel_of(row) for row in asked if row.status == "ok"}
-    return {kernel_of(row): row.reason or row.status for row in asked
+    """Returns the requested kernels that this machine supports but that have no number at any size well inside a level,
+    each with the reason. The fastest kernel may be one of them. within: bounds of the level in bytes."""
+    rows_of_level = [row for row in inside(rows, within) if meaning(row, probes) == READING]
+    numbered = {kernel_of(row) for row in rows_of_level if row.status == "ok"}
+    return {kernel_of(row): row.reason or row.status for row in rows_of_level
             if row.status != "unsupported" and kernel_of(row) not in numbered}  # fmt: skip
 
 
 def kernel_of(row: Row) -> str:
-    """Returns the kernel of a row, by its own name if `best` was requested."""
+    """Returns the name of the kernel of a row; if `best` was requested, of the kernel that was best."""
     return row.chosen.get("kernel") or str(row.parameters.get("kernel"))
 
 
 @dataclass(frozen=True)
 class ReadCurve:
-    """A kernel's read rate in a level, in bytes a second. low..high: 95 % interval, None for too few visits."""
+    """The read rate of a kernel in a level, in bytes a second. low..high: 95 % interval, None for too few visits."""
 
     rate: float
     kernel: str
@@ -73,13 +73,13 @@ class ReadCurve:
 
 
 def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | None:
-    """Returns the fastest kernel, by the median over the sizes well inside the level; its interval ends are medians
-    too."""
+    """Returns the read rate of the fastest kernel in a level: the median over the sizes well inside it, and the medians
+    of the interval ends. None if no kernel was timed there. within: bounds of the level in bytes."""
     curves = []
-    for own in filter(None, (inside(kernel, within) for kernel in kernels)):
-        rate, name = float(np.median([middle(row) for row in own])), kernel_of(own[0])
-        ends = [(row.low, row.high) for row in own if row.low is not None and row.high is not None]
-        if median_low([row.visits for row in own]) < LEAST_VISITS or len(ends) < len(own):
+    for rows in filter(None, (inside(kernel, within) for kernel in kernels)):
+        rate, name = float(np.median([middle(row) for row in rows])), kernel_of(rows[0])
+        ends = [(row.low, row.high) for row in rows if row.low is not None and row.high is not None]
+        if median_low([row.visits for row in rows]) < LEAST_VISITS or len(ends) < len(rows):
             curves.append(ReadCurve(rate, name))
         else:
             low = float(np.median([low or rate for low, _ in ends]))
@@ -89,18 +89,19 @@ def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | Non
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:
-    """Returns the last size that is read at the rate of the sizes within, and the first size that is clearly read more
-    slowly, both for the kernel with the most sizes. None if reading never slows down, or was not timed both inside and
-    well beyond."""
+    """Returns the last size that is read at the rate of the sizes within the bounds, and the first size that is clearly
+    read more slowly, for the kernel with most sizes. None if reading never slows down, or was not timed both inside and
+    well beyond the bounds. within: bounds in bytes."""
     sweep = max(kernels, key=len, default=())
-    own = inside(sweep, within)
+    inside_rows = inside(sweep, within)
     from_here = inside(sweep, (within[0], np.inf))
-    if not own or len(from_here) < len(own) + LEAST_BEYOND:
+    if not inside_rows or len(from_here) < len(inside_rows) + LEAST_BEYOND:
         return None
-    # Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one.
-    slower = np.exp(nearest_rising([-np.log(middle(row)) for row in from_here]))
-    slower /= float(np.median([1 / middle(row) for row in own]))
-    last, first = np.flatnonzero(slower <= 1 + ALIKE), np.flatnonzero(slower >= 1 + CLEARLY)
+    # Time of a byte at each size, relative to the level, by the nearest curve that never falls: no size is read faster
+    # than a smaller one.
+    times_per_byte = np.exp(nearest_rising([-np.log(middle(row)) for row in from_here]))
+    times_per_byte /= float(np.median([1 / middle(row) for row in inside_rows]))
+    last, first = np.flatnonzero(times_per_byte <= 1 + ALIKE), np.flatnonzero(times_per_byte >= 1 + CLEARLY)
     if not len(last) or not len(first):
         return None
     return float(size_of(from_here[last[-1]])), float(size_of(from_here[first[0]]))
@@ -112,14 +113,15 @@ LEVELS = ("first", "second")
 SAME_COUNT = 1 + HARDLY
 """Largest ratio of the page counts of two layouts that agree."""
 MOST_SMEARED = 2.0
-"""Largest ratio of a cache's counted size to its boundary in the curve: some page colours overflow early."""
+"""Largest ratio of the counted size of a cache to its boundary in the curve, where some page colours overflow early."""
 
 
 def with_counted_sizes(
     fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]
 ) -> CurveFit:
-    """Returns the fit of a sweep with the sizes of rows that mean `capacity`. These replace boundaries that agree with
-    them, or that page colours moved down, and split a level that joins two levels."""
+    """Returns the fit of a sweep with the cache sizes that rows of the meaning `capacity` counted. A counted size
+    replaces a boundary that agrees with it, or a boundary below it that page colours moved down; else it splits a level
+    that joins two levels."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
@@ -135,35 +137,36 @@ def with_counted_sizes(
             old = fit.knees[place]
             is_closer = knee.high / knee.low < old.high / old.low
         else:
-            smeared = (at for at, other in enumerate(fit.knees)
+            moved_down = (at for at, other in enumerate(fit.knees)
                        if at >= level and other.size_bytes < size <= MOST_SMEARED * other.size_bytes)  # fmt: skip
-            place, is_closer = next(smeared, None), True
+            place, is_closer = next(moved_down, None), True
         if place is not None:
             places.append(place)
             if is_closer:
                 fit = msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
-        elif (parted := _parted(fit, knee, sweep)) is not None:
-            places.append(parted.knees.index(knee))
-            fit = parted
+        elif (split := _split(fit, knee, sweep)) is not None:
+            places.append(split.knees.index(knee))
+            fit = split
         if level == 0 and place:  # no cache ends before the first one
             fit, places = without(fit, range(place)), [0]
     return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
 
 
 def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
-    """Returns whether a sibling hyperthread was busy during the walks through the counted pages."""
+    """Returns whether a sibling hyperthread was busy during the walks through the counted pages. row: the count."""
     walked = (other for other in rows if (other.probe, other.parameters) == (row.probe, row.parameters))
     return max(map(contended_share, walked), default=0.0) > FEW
 
 
 def contended_share(row: Row) -> float:
-    """Returns the share of the samples that ran beside a busy sibling hyperthread."""
+    """Returns the share of the samples of a row that ran beside a busy sibling hyperthread."""
     return max((state.share for state in row.states if state.state == "contended"), default=0.0)
 
 
 def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
-    """Returns the fit with a lower bound from a page count, which can only be too low: a cache that holds this count
-    has at least this capacity. The curve gives no lower bound while the sibling hyperthread was busy."""
+    """Returns the fit with a lower bound of a size from a page count. A count can only be too low: a cache that
+    contains as many pages has at least this capacity. is_least: whether a sibling hyperthread was busy; then the curve
+    gives no lower bound, and the count is the only one."""
     place = next((at for at, other in enumerate(fit.knees) if count.low <= other.high), None)
     if place is None:
         return fit
@@ -177,7 +180,7 @@ def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
     return msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
 
 
-def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
+def _split(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
     """Returns the fit with a boundary inside a level other than the last; None unless the sizes on both sides show two
     levels."""
     place = sum(other.size_bytes < knee.size_bytes for other in fit.knees)
@@ -191,7 +194,7 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
     before, behind = ([row.median for row in inside(sweep, side) if row.median] for side in sides)
     if not before or not behind or min(behind) < APART * median(before):
         return None
-    latencies = median(before), min(behind)  # what neighbours use of a shared cache only adds
+    latencies = median(before), min(behind)  # other workloads on a shared cache only add time
     spreads = [fit.spreads[place] / fit.latencies[place] * latency for latency in latencies]
     return CurveFit(
         knees=(*fit.knees[:place], knee, *fit.knees[place:]),
@@ -201,10 +204,9 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
 
 
 def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
-    """Returns the fit without false levels that a cache's misses make just beyond its capacity. Up to twice this size
-    an adjacent-line prefetcher fetches every second line in advance, and the latency is the mean of both levels. If
-    a cache replaces lines at random, its misses increase with each size, so that the latency rises without a
-    plateau."""
+    """Returns the fit without false levels just beyond the capacity of a cache. Up to twice the capacity an
+    adjacent-line prefetcher fetches every second line in advance, so the latency is the mean of both levels. If a cache
+    replaces lines at random, its misses increase with the size, so the latency rises without a plateau."""
     sizes, latencies = [knee.size_bytes for knee in fit.knees], fit.latencies
     means = [(before + behind) / 2 for before, behind in zip(latencies, latencies[2:], strict=False)]
     return without(fit, [
@@ -225,7 +227,8 @@ def _rises(sweep: Sequence[Row], within: Within) -> bool:
 
 
 def without(fit: CurveFit, places: Collection[int]) -> CurveFit:
-    """Returns the fit without these boundaries and the levels before them."""
+    """Returns the fit without these boundaries and the levels before them. places: numbers of the boundaries, from
+    0."""
     kept = [place for place in range(len(fit.knees)) if place not in places]
     levels = [*kept, len(fit.knees)]
     return CurveFit(

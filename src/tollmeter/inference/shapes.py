@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of a knee: the share of misses as a function of the size of a random cycle, beyond a cache's capacity.
+"""Computes shapes of a knee: the share of misses over the size of a random cycle, around the capacity of a cache.
 
-A cache of capacity C with W ways loads every line of a buffer of size S = x C, in one same random order lap after lap.
-A set that k of those lines fall into keeps them all while k <= W. Beyond that,
+A cache of capacity C with W ways is walked through a buffer of size S = x C, in the same random order in every lap. A
+set to which k lines of the buffer map keeps all of them if k <= W. If k > W:
 
-* true LRU keeps none: each line is evicted just before it is due. Random replacement keeps some: a line survives a
-  lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one solution
-  above zero. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
-  into the second: 1 is random replacement, infinity is LRU.
-* k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
-  Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
-  sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
-  varies from visit to visit, because neighbours use the rest.
+* True LRU keeps none: each line is evicted just before it is loaded again. Random replacement keeps some: a line
+  survives a lap with probability exp(-(k/W) m), where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one
+  solution above zero. Real processors lie between the two. `keenness` multiplies the excess k/W - 1 in this equation: 1
+  is random replacement, and infinity is LRU.
+* k is the same for all sets if the buffer is contiguous in physical memory, or if the index lies within a page. With
+  random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and the set of a given line
+  contains at least this line. `ways` is an effective number: small values also describe a cache of which other
+  workloads use a part that varies from visit to visit.
 
-Half of the lines then miss near x = 1 under LRU with page colours, though the first misses come much earlier."""
+Under LRU with page colours half of the lines miss near x = 1, and the first misses occur at a much smaller size."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
 DRAWS = 999
-"""Random visits of which the median is taken: an odd number has a middle one."""
+"""Number of random visits whose median is taken; it is odd."""
 LOG_X = np.linspace(log(1 / 64), log(16), 401)
-"""Logarithms of the sizes, in capacities, at which shapes are computed; between them they are interpolated. A buffer of
-a 64th of the capacity misses nothing, and one of 16 times the capacity nearly always."""
+"""Logarithms of the sizes, in multiples of the capacity, at which shapes are computed; between them they are
+interpolated. A buffer of a 64th of the capacity never misses, and one of 16 times the capacity nearly always."""
 
 
 class Shape(Record, frozen=True):
-    """The parameters of a miss curve. ways: infinite if nothing is random. keenness: the factor on the excess lines of
-    a set, 1 for random replacement and infinite for LRU.
+    """The parameters of a miss curve. ways: effective number of ways, infinite if all sets fill alike. keenness: factor
+    on the excess lines of a set, 1 for random replacement and infinite for LRU.
 
     colours: number of page colours, 0 for very many. With few colours the replacement is true LRU, and `ways` is the
     number of pages of each colour that fit, a whole number. One colour means a contiguous buffer, in which the sets
@@ -55,14 +55,14 @@ SHAPES = (
       for colours, several in ((1, WAYS_OF_FEW), (2, WAYS_OF_FEW[1:]), (MOST_COLOURS, WAYS_OF_FEW[:-2]))
       for ways in several),
 )  # fmt: skip
-"""Shapes that a knee may have: of many page colours, from few effective ways to fixed sets and from random replacement
-to LRU; and of few colours under LRU."""
+"""Shapes that a knee may have. With many page colours: from few effective ways to equally filled sets, and from random
+replacement to LRU. With few page colours: LRU."""
 OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=MOST_COLOURS) for ways in WAYS_OF_FEW[2:])
 """Shapes for pages of 64 KiB: a way of a cache of some MiB has the size of a few of these pages."""
 
 
 def miss_share(shape: Shape, x: Array) -> Array:
-    """Returns the share of misses in a buffer of x times the capacity; zero below a 64th of the capacity."""
+    """Returns the share of misses in buffers of x times the capacity; zero below a 64th of the capacity."""
     return np.asarray(np.interp(np.log(x), LOG_X, _table(shape), left=0.0))
 
 
@@ -91,7 +91,8 @@ def _set_share(load: Array, keenness: float) -> Array:
 
 
 def _over_colours(shape: Shape, x: Array) -> Array:
-    """Returns the mean over a Poisson number of other lines in the set of a line; ways need not be a whole number."""
+    """Returns the share of misses at x times the capacity if the number of other lines in the set of a line is Poisson
+    distributed. The ways need not be a whole number."""
     mean = shape.ways * x[:, None]
     others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
     probability = np.exp(others * np.log(mean) - mean - log_factorials(others[0, -1]))
@@ -100,8 +101,8 @@ def _over_colours(shape: Shape, x: Array) -> Array:
 
 
 def _without_gaps(x: Array, ways: float) -> Array:
-    """Returns the share of misses if sets hold a whole number of lines, some sets one more: the sets with more lines
-    than ways miss."""
+    """Returns the share of misses at x times the capacity if all sets have the same whole number of lines, or one more:
+    the sets with more lines than ways miss."""
     lines = x * ways
     fewer = np.floor(lines)
     fuller = lines - fewer
@@ -110,13 +111,13 @@ def _without_gaps(x: Array, ways: float) -> Array:
 
 
 def _usual_of_two(x: Array, ways: float) -> Array:
-    """Returns the median over visits whose pages fall at random into two colours: in most visits one colour overflows
-    before the capacity is reached, and all of its lines miss at once. The curve does not fall where the later share
-    is lower."""
-    usual = []
-    several = np.maximum(np.round(2 * ways * x), 1).astype(int)
-    factorials = log_factorials(several[-1])
-    for pages in several:
+    """Returns the median share of misses over visits whose pages fall at random into two colours. In most visits one
+    colour overflows before the capacity is reached, and all of its lines miss at once. The returned curve never
+    falls."""
+    medians = []
+    page_counts = np.maximum(np.round(2 * ways * x), 1).astype(int)
+    factorials = log_factorials(page_counts[-1])
+    for pages in page_counts:
         first_colour = np.arange(pages + 1)
         share = (
             np.where(first_colour > ways, first_colour, 0) / pages
@@ -126,13 +127,13 @@ def _usual_of_two(x: Array, ways: float) -> Array:
         probability = np.exp(
             factorials[pages] - factorials[first_colour] - factorials[pages - first_colour] - pages * log(2)
         )
-        reached = np.cumsum(probability[order])
-        usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
-    return np.maximum.accumulate(usual)
+        cumulated = np.cumsum(probability[order])
+        medians.append(float(share[order][np.searchsorted(cumulated, 0.5)]))
+    return np.maximum.accumulate(medians)
 
 
 def _usual_of_few(x: Array, shape: Shape) -> Array:
-    """Returns the median over visits for a few colours, by random draws with a fixed seed."""
+    """Returns the median share of misses over visits with a few colours, by random draws with a fixed seed."""
     random, usual = np.random.default_rng(shape.colours), []
     for pages in np.maximum(np.round(shape.colours * shape.ways * x), 1).astype(int):
         each = random.multinomial(pages, np.full(shape.colours, 1 / shape.colours), DRAWS)

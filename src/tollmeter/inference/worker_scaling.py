@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaling of the kernel: the throughput of N workers over N times the throughput of one, and the cost that a further
-CPU adds to an operation.
+"""Computes the scaling of the kernel: the throughput of N workers over N times the throughput of one, and the time that
+each further CPU adds to an operation.
 
-A lock that each operation holds for h ns makes N workers wait for N - 1 others: a line over N of slope h. An interrupt
-to each CPU that runs a thread of the process adds its cost as often. So both are fitted by a straight line; where the
-costs do not lie on one, its interval is wide."""
+A lock that each operation holds for h ns makes each of N workers wait for N - 1 others: a line over N of slope h. An
+interrupt to each CPU that runs a thread of the process also adds its cost N - 1 times. So both are fitted by a straight
+line. If the costs do not lie on a line, the interval is wide."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from tollmeter.numbers.units import short
 WITHOUT_ONE = InferredNumber(why="one worker alone was not timed")
 TOO_FEW = InferredNumber(why=f"fewer than {LEAST_VISITS} visits have no interval")
 COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
-"""Parameter with the number of CPUs that take part, by the meaning of a cost."""
+"""For each meaning of a cost the parameter with the number of participating CPUs."""
 
 
 def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) -> Iterator[Inference]:
-    """Yields for rows of one ABI and target the efficiency of the most workers, and the added cost of a further one.
-
-    cpus: number of CPUs that the system allows a run, which may have used fewer."""
+    """Yields the efficiency of the largest number of workers, and the added cost of a further one. rows: of one ABI and
+    target. cpus: number of CPUs that the system allows a run, which may have used fewer."""
     for others, points in series(rows_meaning(rows, probes, "throughput-of-workers"), "workers").items():
         of, most = dict(others), number(points[-1], "workers")
         name = f"{_where(of)}: efficiency at workers={most}{_shared(of)}"
@@ -49,28 +48,31 @@ def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) 
 
 def _efficiency(points: Sequence[Row], cpus: int) -> InferredNumber:
     """Returns T(N) / (N T(1)), where T is the operations per second of all workers."""
-    alone, most = points[0], number(points[-1], "workers")
-    if number(alone, "workers") != 1 or most == 1:
+    one_worker, most = points[0], number(points[-1], "workers")
+    if number(one_worker, "workers") != 1 or most == 1:
         return _alone("workers", cpus) if most == 1 else WITHOUT_ONE
-    if min(alone.visits, points[-1].visits) < LEAST_VISITS:
+    if min(one_worker.visits, points[-1].visits) < LEAST_VISITS:
         return TOO_FEW
-    times = ratio(points[-1], alone)
+    times = ratio(points[-1], one_worker)
     return InferredNumber(value=times.value / most, low=times.low / most, high=times.high / most)
 
 
 def _further(points: Sequence[Row], axis: str, cpus: int) -> InferredNumber:
+    """Returns the ns that each further worker adds to an operation, as the slope of a line. axis: parameter with the
+    number of workers."""
     if len(points) == 1:
         return _alone(axis, cpus) if number(points[0], axis) == 1 else WITHOUT_ONE
-    firm = [row for row in points if row.visits >= LEAST_VISITS]
-    if len(firm) == 1 or not firm:
+    well_visited = [row for row in points if row.visits >= LEAST_VISITS]
+    if len(well_visited) == 1 or not well_visited:
         return TOO_FEW
-    rise, error = line_slope([number(row, axis) for row in firm], [*map(middle, firm)], [*map(absolute_error, firm)])
-    return InferredNumber(value=rise, low=rise - error, high=rise + error)
+    slope_ns, error = line_slope(
+        [number(row, axis) for row in well_visited], [*map(middle, well_visited)], [*map(absolute_error, well_visited)]
+    )
+    return InferredNumber(value=slope_ns, low=slope_ns - error, high=slope_ns + error)
 
 
 def _alone(axis: str, cpus: int) -> InferredNumber:
-    """Returns the reason why a single worker gives no ratio: on a machine of several CPUs the run may have used one
-    CPU, requested one worker, or been refused more."""
+    """Returns the reason why a single worker gives no ratio: the run may use one CPU, or it timed one worker only."""
     needs = f"scaling needs {axis}=2 or more, and as many CPUs (--cpus)"
     if cpus == 1:
         needs = "this machine allows the run one CPU, and each worker needs its own"

@@ -20,19 +20,19 @@ from tollmeter.model import Opposed, Record
 from tollmeter.numbers.readings import RATES
 
 FALSE_ALARMS = 0.01
-"""Chance that a build without a row beyond its limit fails."""
+"""Probability that a build fails although no row is beyond its limit."""
 RUNS_FREEDOM = 6.0
 """Degrees of freedom of the between-run variance, which is learned for each probe and not for each row. Of 433 rows of
-two runs of one quiet machine, one was 7.6 standard errors off, which is impossible for a normal distribution (decision
-35)."""
+two runs of one quiet machine, one differed by 7.6 standard errors, which is impossible for a normal distribution
+(decision 35)."""
 
 Outcome = Literal["slower", "within", "inconclusive"]
 
 
 class GateRow(Record, frozen=True):
-    """One ratio of costs, new over old. log_ratio: its logarithm; error: standard error of this logarithm; freedom:
-    degrees of freedom of the error. limit: highest permitted slowdown, as a share. reason: why it cannot be judged,
-    empty if it can."""
+    """One ratio of costs, new over old. log_ratio: its logarithm. error, freedom: standard error of this logarithm, and
+    its degrees of freedom. limit: highest permitted slowdown, as a share. reason: why it cannot be judged, empty if it
+    can."""
 
     name: str
     log_ratio: float
@@ -43,9 +43,9 @@ class GateRow(Record, frozen=True):
 
 
 class Decided(Record, frozen=True):
-    """The decision on one ratio. p_value: probability of this ratio or a higher one if the true ratio is at its limit;
-    adjusted: the false-alarm chance of the build at which the row fails. least: smallest slowdown, as a share, that
-    would fail with this certainty; infinite if none would."""
+    """The decision on one ratio. p_value: probability of this ratio or a higher one if the true ratio is at its limit.
+    adjusted: p-value adjusted for all rows of the build (Holm). least: smallest slowdown, as a share, that would fail;
+    infinite if none would."""
 
     judged: GateRow
     outcome: Outcome
@@ -55,15 +55,15 @@ class Decided(Record, frozen=True):
 
 
 class Decision(Record, frozen=True):
-    """The decision on a build. rows: in input order. budget: false-alarm chance of the whole build."""
+    """The decision on a build. rows: in input order. budget: permitted false-alarm probability of the whole build."""
 
     rows: tuple[Decided, ...]
     budget: float
 
     def of(self, outcome: Outcome) -> tuple[Decided, ...]:
-        """Rows with this outcome, largest slowdown first."""
-        some = (row for row in self.rows if row.outcome == outcome)
-        return tuple(sorted(some, key=lambda row: -row.judged.log_ratio))
+        """Returns the rows with this outcome, largest slowdown first."""
+        matching = (row for row in self.rows if row.outcome == outcome)
+        return tuple(sorted(matching, key=lambda row: -row.judged.log_ratio))
 
     @property
     def passes(self) -> bool:
@@ -111,6 +111,7 @@ def _p_value(row: GateRow) -> float:
 
 
 def of_change(change: Change, name: str, limit: float) -> GateRow:
+    """Returns the gate row of a change between two stored runs. limit: highest permitted slowdown, as a share."""
     sign = -1 if change.new.unit in RATES or change.new.better == "more" else 1
     reason = _why_not(change)
     error, freedom = (0.0, 1.0) if reason else ratio_error(change.old, change.new, RUNS_FREEDOM)
@@ -120,13 +121,15 @@ def of_change(change: Change, name: str, limit: float) -> GateRow:
 
 
 def of_pair(pair: Opposed, name: str, limit: float) -> GateRow:
-    """Returns the gate row of an interleaved pair, whose interval is Student's over its blocks."""
+    """Returns the gate row of an interleaved pair. Its interval is Student's over its blocks. limit: as in
+    `of_change`."""
     freedom = max(1.0, pair.blocks - 1.0)
     error = log(pair.high / pair.low) / 2 / student_reach(freedom)
     return GateRow(name=name, log_ratio=log(pair.ratio), error=error, freedom=freedom, limit=limit)
 
 
 def _why_not(change: Change) -> str:
+    """Returns why a change cannot be judged; empty if it can."""
     if change.new.better == "neither":
         return "neither more nor less is better"
     reason = undecided(change.old, change.new) or unproven(change.old, change.new, calm=True)

@@ -28,16 +28,16 @@ EffectVerdict = Literal["better", "worse", "same", "cannot tell"]
 
 
 class SweptRun(NamedTuple):
-    """One run of a sweep. value: value of the setting; made: the run's result, None if it was not measured."""
+    """One run of a sweep. value: value of the setting. made: index of the run, None if it was not measured."""
 
     value: str
     made: Index | None
 
 
 class ValueEffect(Record, frozen=True):
-    """The effect of a value of the setting. cost: geometric mean of the costs of the run's rows over those at the first
-    value, with an interval as wide as if all rows had a common error; None if no row has a number in both. faster,
-    slower: numbers of changed rows; changes: all compared rows."""
+    """The effect of one value of the setting. cost: geometric mean of the costs of the rows over their costs at the
+    first value, with an interval as wide as if all rows had one common error; None if no row has a number in both.
+    faster, slower: numbers of changed rows. changes: all compared rows."""
 
     value: str
     verdict: EffectVerdict = "cannot tell"
@@ -49,26 +49,27 @@ class ValueEffect(Record, frozen=True):
 
 def effects(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> tuple[ValueEffect, ...]:
     """Returns the effect of each measured value other than the first, in the order of measuring. runs: in the order of
-    measuring; the first has the value of the returns. least: relative change that matters."""
+    measuring; the first value is that of the returns. least: relative change that matters."""
     merged = {run.value: _beside_returns(runs, place, least) for place, run in _others(runs)}
     adjusted = _over_all_values(merged)
     return tuple(_effect(value, [*changes.values()], least) for value, changes in adjusted.items())
 
 
 def drift(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> Estimate | None:
-    """Returns the cost of the last return over that of the first; None for fewer than two returns."""
+    """Returns the cost at the last return over the cost at the first return; None for fewer than two returns. runs,
+    least: as in `effects`."""
     returns = [run.made for run in runs if run.value == runs[0].value and run.made is not None]
     return cost_of(compare(returns[0], returns[-1], least, machines=True).changes) if len(returns) > 1 else None
 
 
 def best(several: Sequence[ValueEffect]) -> ValueEffect | None:
-    """Returns the cheapest of the values that are better than the first value; None if none is."""
+    """Returns the cheapest of the values that are better than the first one; None if none is."""
     better = [effect for effect in several if effect.verdict == "better" and effect.cost is not None]
     return min(better, key=lambda effect: effect.cost.value if effect.cost else inf, default=None)
 
 
 def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tuple[str, ...]:
-    """Returns the other values whose interval overlaps that of the best."""
+    """Returns the other values whose cost interval overlaps that of the chosen value."""
     return tuple(
         effect.value for effect in several
         if effect is not chosen and effect.cost and chosen.cost and effect.cost.low <= chosen.cost.high
@@ -76,8 +77,8 @@ def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tu
 
 
 def cost_of(changes: Sequence[Change]) -> Estimate | None:
-    """Returns the geometric mean of the cost ratios of times and rates if there are any, else of all rows; and only of
-    rows in equal core states, if there are any."""
+    """Returns the geometric mean of the cost ratios, new over old: of times and rates if there are any, else of all
+    rows; and of these only rows in equal core states if there are any. None without rows."""
     judged = [change for change in changes if change.new.better != "neither"]
     judged = [change for change in judged if is_time(change.new.unit)] or judged
     chosen = [change for change in judged if _is_like(change)] or judged
@@ -89,11 +90,13 @@ def cost_of(changes: Sequence[Change]) -> Estimate | None:
 
 
 def _is_like(change: Change) -> bool:
+    """Returns whether both rows are of the same core state."""
     return change.old.state == change.new.state
 
 
 def _log_costs(change: Change) -> tuple[float, float, float]:
-    """Returns value and ends of the logarithm of a cost ratio; for a rate, of its reciprocal."""
+    """Returns the logarithms of a cost ratio and of the ends of its interval. A rate gives the reciprocal of its
+    cost."""
     ratio = change.ratio
     value, low, high = (log(end) if 0 < end < inf else -inf if end <= 0 else inf for end in
                         (ratio.value, ratio.low, ratio.high))  # fmt: skip
@@ -102,25 +105,26 @@ def _log_costs(change: Change) -> tuple[float, float, float]:
 
 
 def _others(runs: Sequence[SweptRun]) -> list[tuple[int, SweptRun]]:
+    """Returns the measured runs at other values than the first, each with its index."""
     return [(place, run) for place, run in enumerate(runs) if run.value != runs[0].value and run.made is not None]
 
 
 def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[Key, Change]:
-    """The changes of a run's rows against the nearest returns, or against the only one."""
-    own, first = runs[place].made, runs[0].value
+    """Returns the changes of the rows of a run against the nearest returns before and after it, or against the only
+    one. place: index of the run."""
+    measured, first = runs[place].made, runs[0].value
     before = next((run.made for run in reversed(runs[:place]) if run.value == first and run.made), None)
     after = next((run.made for run in runs[place + 1 :] if run.value == first and run.made), None)
     views: dict[Key, list[Change]] = defaultdict(list)
     for beside in (before, after):
-        if beside is not None and own is not None:
-            for change in compare(beside, own, least, machines=True).changes:
+        if beside is not None and measured is not None:
+            for change in compare(beside, measured, least, machines=True).changes:
                 views[row_key(change.new)].append(change)
     return {key: _merged(several) for key, several in views.items()}
 
 
 def _merged(views: Sequence[Change]) -> Change:
-    """Returns one or two comparisons of a row as one. The ratio comes from comparisons of equal core states, if there
-    are any."""
+    """Returns one or two comparisons of a row as one. If only one of them is of equal core states, the ratio is its."""
     like = [view for view in views if _is_like(view)] or views
     ratio = Estimate(
         value=exp(fmean(log(view.ratio.value) for view in like)),
@@ -136,8 +140,8 @@ def _merged(views: Sequence[Change]) -> Change:
 
 
 def _over_all_values(merged: dict[str, dict[Key, Change]]) -> dict[str, dict[Key, Change]]:
-    """Returns the changes with p-values adjusted over all values: of twenty values without an effect one would
-    otherwise be called changed."""
+    """Returns the changes with p-values adjusted over all values: otherwise one of twenty values without an effect
+    would be called changed."""
     for key in dict.fromkeys(key for changes in merged.values() for key in changes):
         values = [value for value, changes in merged.items() if key in changes]
         shares = benjamini_hochberg([merged[value][key].adjusted for value in values])
@@ -152,6 +156,7 @@ def _over_all_values(merged: dict[str, dict[Key, Change]]) -> dict[str, dict[Key
 
 
 def _effect(value: str, changes: Sequence[Change], least: float) -> ValueEffect:
+    """Returns the effect of a value from the changes of its rows."""
     cost = cost_of(changes)
     faster, slower = (sum(change.verdict == name for change in changes) for name in ("faster", "slower"))
     verdict: EffectVerdict = "cannot tell"

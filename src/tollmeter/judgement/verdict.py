@@ -19,13 +19,13 @@ MOST_UNREACHED = 0.25
 KERNEL = "kernel."
 """Prefix of the names of probes that measure work of the kernel."""
 STATUS = "/proc/self/status"
-"""The source that reports seccomp filters and a tracer."""
+"""File that reports seccomp filters and a tracer."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """Returns the first verdict that applies. run: its points, converged, contended_share, stolen_share and
-    unseen_share must be set. Discarded samples of counted rows are ignored, since a count has no noise. If all rows are
-    emulated, other workloads are ignored: they delay an emulator and do not change its virtual time."""
+    """Returns the first verdict that applies. run: points, converged, contended_share, stolen_share and unseen_share
+    must be set. Discarded samples of counted rows are ignored, since a count has no noise. If all rows are emulated,
+    other workloads are ignored: they delay an emulator and do not change its virtual time."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
@@ -34,33 +34,33 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
     has_own_time = not is_all_emulated(rows)
-    seen = run.surroundings if has_own_time else None
-    # Other programs on the measured CPUs; where their time is not known, tasks that waited for a CPU.
-    others = (seen.pressure if seen.others is None else seen.others) if seen else None
-    beside_others = seen is not None and (seen.company or (others or 0.0) > SOME)
-    # Too few points converged on a core that was contended for most of the time.
+    surroundings = run.surroundings if has_own_time else None
+    # Share of the CPU time that other programs took; if unknown, share of the time in which tasks waited for a CPU.
+    others = (surroundings.pressure if surroundings.others is None else surroundings.others) if surroundings else None
+    beside_others = surroundings is not None and (surroundings.company or (others or 0.0) > SOME)
+    # Few points converged, and the core was contended for most of the time.
     is_unsettled = run.converged < MOSTLY * run.points and (run.contended_share or 0.0) > MOSTLY
     if discarded_share(timed) > FEW or run.stolen_share > HARDLY or is_unsettled or beside_others:
         return "busy"
-    # Something that changes these numbers could not be looked for.
+    # Evidence of a disturbance that would change these numbers could not be read.
     is_blind = (has_own_time and others is None) or (run.surroundings and unread(run.surroundings, rows))
     return "unknown" if run.contradictions or run.unseen_share > FEW or is_blind else "quiet"
 
 
 def is_held_back(seen: Surroundings) -> bool:
-    """Returns whether the system gives this run less CPU time than an ordinary program, so that its numbers are not the
-    machine's."""
+    """Returns whether the run had a lower priority than an ordinary program or was throttled, so that its numbers are
+    not the machine's."""
     return seen.nice > 0 or seen.policy in ("idle", "batch") or seen.throttled_s > 0
 
 
 def is_intercepted(seen: Surroundings, rows: Iterable[Row]) -> bool:
-    """Returns whether a seccomp filter or a tracer intercepted the timed system calls: getppid took 146 ns in place of
-    118 behind one filter that permits all, and 13,100 ns under a tracer."""
+    """Returns whether a seccomp filter or a tracer intercepted the timed system calls. Behind one filter that permits
+    all calls getppid took 146 ns in place of 118, and under a tracer 13,100 ns."""
     return bool(seen.seccomp_filters or seen.traced) and _times_the_kernel(rows)
 
 
 def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """Returns the verdict without interception of system calls, which is the verdict for rows of memory."""
+    """Returns the verdict as if no filter or tracer intercepted system calls. It is the verdict for rows of memory."""
     if run.surroundings is None:
         return run.verdict
     calm = msgspec.structs.replace(run.surroundings, seccomp_filters=None, traced=None)
@@ -68,37 +68,37 @@ def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
 
 
 def _times_the_kernel(rows: Iterable[Row]) -> bool:
-    """Returns whether a row times this machine's kernel. A guest or an emulator has its own kernel or counts
+    """Returns whether a row times the kernel of this machine. A guest or an emulator has another kernel, or counts
     instructions."""
     timed = (row for row in rows if row.status == "ok" and row.target == HERE and row.clock in REAL_CLOCKS)
     return any(row.probe.startswith(KERNEL) for row in timed)
 
 
 def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Returns the unreadable sources of evidence that these rows need. A seccomp filter and a tracer slow only system
-    calls, and an emulator's time cannot be disturbed."""
+    """Returns the unreadable files whose evidence these rows need. A seccomp filter and a tracer slow only system
+    calls, and the time of an emulator cannot be disturbed."""
     of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
     others = [name for name in seen.unreadable if name != STATUS and not is_all_emulated(rows)]
     return (*of_calls, *others)
 
 
 def is_all_emulated(rows: Sequence[Row]) -> bool:
-    """Returns whether no row is of this machine's own time."""
+    """Returns whether there are rows, and none is by a hardware clock."""
     return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
 
 
 def is_contended(run: RunInfo) -> bool:
-    """Returns whether a run with verdict quiet had a core that was contended for long."""
+    """Returns whether the core of a quiet run was contended for a large part of the time."""
     return run.verdict == "quiet" and (run.contended_share or 0.0) > SOME
 
 
 def unanswered(
     run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0, shown: tuple[int, int] = (0, 0)
 ) -> str:
-    """Returns why the run's question has no answer, as part of a sentence; empty if it has one. run: a run whose
-    verdict is set. A boundary that this machine does not have is an answer, and so is a comparison of programs by
-    counts. compared: pairs that have a ratio. shown: number of first-screen numbers with an interval, and their total;
-    they are measured first."""
+    """Returns why the question of the run has no answer, as part of a sentence; empty if it has one. run: its verdict
+    must be set. A boundary that this machine does not have is an answer, and so is a comparison of programs by counts.
+    compared: number of pairs with a ratio. shown: number of first-screen numbers with an interval, and number of all
+    first-screen numbers, which are measured first."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
@@ -121,6 +121,7 @@ def unanswered(
 
 
 def _without_ratio(run: RunInfo, compared: int) -> str:
+    """Returns why pairs of an interleaved comparison have no ratio, and the budget that would suffice."""
     lacking, pairs = len(run.uncompared), compared + len(run.uncompared)
     reason = run.uncompared[0].reason
     why = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio; reason of the first: {reason}"
@@ -134,7 +135,8 @@ def has_interval(row: Row) -> bool:
 
 
 def is_short(rows: Sequence[Row]) -> bool:
-    """Returns whether the median row has too few visits for an interval; without rows, unless all were counted."""
+    """Returns whether the median row has too few visits for an interval. If no timed row has a number, returns whether
+    all rows are counts."""
     timed = [row for row in rows if not is_counted(row)]
     visits = [row.visits for row in timed if row.status == "ok"]
     return median_low(visits) < LEAST_VISITS if visits else len(timed) == len(rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of each CPU, from visits whose companions run one loop on every CPU, which gives one cost for each CPU and
+"""Computes the cost of a loop on each CPU, from visits whose companions run it on every CPU: one cost for each CPU and
 visit."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MEANS = "step-of-cpu"
 
 
 class EachCpu(NamedTuple):
-    """The costs of CPUs. cpus: in the order of the columns of `logs`. logs: logarithm of the ns of one step, one line
-    for each visit and one column for each CPU."""
+    """The costs of CPUs. cpus: CPU of each column of `logs`. logs: logarithm of the ns of one step, one line for each
+    visit and one column for each CPU."""
 
     cpus: tuple[int, ...]
     logs: Array
@@ -31,7 +31,7 @@ class EachCpu(NamedTuple):
 
 
 def each_cpu(outcomes: Sequence[Outcome]) -> EachCpu:
-    """Returns the costs of the visits of one point that ran on the CPUs of its last visit."""
+    """Returns the costs by the visits of one point that ran on the same CPUs as the last one."""
     usable = [one for one in outcomes if one.status == "ok" and len(one.samples) and len(set(one.workers)) > 1]
     if not usable:
         return EachCpu((), np.empty((0, 0)))
@@ -41,12 +41,13 @@ def each_cpu(outcomes: Sequence[Outcome]) -> EachCpu:
 
 
 def _of_visit(outcome: Outcome) -> Array | None:
-    """Returns the costs of one visit, in the order of CPU numbers; None if a companion lacks a time in a sample."""
+    """Returns the logarithms of the costs of one visit, in the order of CPU numbers; None if a companion lacks a time
+    in a sample."""
     samples = Samples.of(outcome.samples)
-    own = samples.column("body_2n") / (2.0 * samples.column("iterations"))
-    lanes = np.array(samples.lanes(), dtype=float).reshape(len(own), -1, 2)
-    if lanes.shape[1] + 1 != len(outcome.workers) or (lanes <= 0).any() or (own <= 0).any():
+    worker_ns = samples.column("body_2n") / (2.0 * samples.column("iterations"))
+    lanes = np.array(samples.lanes(), dtype=float).reshape(len(worker_ns), -1, 2)
+    if lanes.shape[1] + 1 != len(outcome.workers) or (lanes <= 0).any() or (worker_ns <= 0).any():
         return None
-    costs = np.column_stack([own, lanes[:, :, 1] / lanes[:, :, 0]]) / (outcome.work.operations or 1.0)
-    counts = np.full(costs.shape[1], len(own))
+    costs = np.column_stack([worker_ns, lanes[:, :, 1] / lanes[:, :, 0]]) / (outcome.work.operations or 1.0)
+    counts = np.full(costs.shape[1], len(worker_ns))
     return np.log(quantiles_of(costs.T.ravel(), counts, UNDISTURBED))[np.argsort(outcome.workers)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects rows by their meaning. Only a probe's own file names the probe."""
+"""Selects rows by the meaning of their metric, so that only a probe's own file names the probe."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
 
 CPU_TIME = "cpu-time"
 ACCOUNTS = (CPU_TIME, *BY_KERNEL, "footprint")
-"""Meanings of values that the system accounts to a process, and of the size that they depend on: printed beside a
-time."""
+"""Meanings of values that the system accounts to a process, and of the size on which they depend. They are printed
+beside a time."""
 
 WORST = "worst"
-"""Meaning of the greatest value of a visit: its row is the greatest of all visits."""
+"""Meaning of a metric whose value is the greatest of a visit; its row states the greatest value of all visits."""
 
 PROGRAM = "program"
-"""Meaning of the time of a whole program. A gauge with this meaning was timed around one run."""
+"""Meaning of the time of a whole program. A gauge with this meaning is the time of one execution."""
 
 TRAFFIC = "traffic-beside"
-"""Meaning of the bytes a second that other CPUs move beside a load: the axis over which its latency is drawn."""
+"""Meaning of the bytes a second that other CPUs move while a load is timed: the axis over which the latency is
+drawn."""
 
 BILLED = "billed"
 """Meaning of the CPU time of a kind of crossing in one run of a program, or of the whole run (docs/bill.md)."""
@@ -37,20 +38,20 @@ WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def is_timed(metric: Metric) -> bool:
-    """Returns whether a metric is a time or a rate, of batches or of one execution, and not a value that a probe
+    """Returns whether a metric is a time or a rate, of batches or of one execution, and not a value that the probe
     reports."""
     return metric.source != "gauge" or metric.means == PROGRAM
 
 
 def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
-    """Returns the description of this row's metric; None if no description came with the row."""
+    """Returns the metric of a row, as its probe describes it; None without a description."""
     probe = probes.get(row.probe)
     return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
 
 
 def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
-    """Returns the meaning by which an analysis selects this row. A row that lacks the parameter of its meaning has
-    none."""
+    """Returns the meaning by which an analysis selects this row; None without one, or if the row lacks a parameter that
+    its meaning requires."""
     metric = metric_of(row, probes)
     if metric is None or metric.means is None:
         return None
@@ -59,8 +60,8 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
 
 
 def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Results:
-    """Returns the rows of a run that `is_kept` selects, by probe and parameters, with the numbers of the whole run.
-    Conclusions from all rows stay with the first kept row; the memory levels stay if all latencies do."""
+    """Returns the results with only the rows that `is_kept` selects, by probe and parameters; facts of the whole run
+    stay. Conclusions from all rows go; the memory levels stay if all latencies do."""
     index = results.index
 
     def kept(records: Iterable[Any]) -> tuple[Any, ...]:
@@ -83,7 +84,7 @@ def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool
 
 
 def entries(probes: Mapping[str, Probe]) -> frozenset[str]:
-    """Returns the probes whose cost is the shortest entry into the kernel and return."""
+    """Returns the names of the probes that time the shortest entry into the kernel and return."""
     return frozenset(name for name, probe in probes.items() if any(metric.means == "entry" for metric in probe.metrics))
 
 
@@ -94,7 +95,7 @@ def sizes_of(probe: Probe | None) -> frozenset[str]:
 
 
 def whole_number(row: Row, name: str) -> int:
-    """Returns a parameter that is a size or a count; 0 if there is none."""
+    """Returns a parameter of a row that is a size or a count; 0 without one."""
     value = row.parameters.get(name)
     return value if isinstance(value, int) else 0
 
@@ -105,8 +106,8 @@ def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *meanings: st
 
 
 def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
-    """Returns the rows of one machine by its own clock and of its main ABI: the ABI named after the architecture, else
-    the one with most numbers (64-bit and plain names first). Rows of an emulator or of another machine are never
+    """Returns the rows by the hardware clock of one machine and its main ABI: the ABI named after the architecture,
+    else the one with most numbers (64-bit and plain names first). Rows of an emulator or of another machine are never
     included."""
     real = [row for row in rows if row.clock == "hardware"]
     place = main_place(row.target for row in real if row.status == "ok")
@@ -115,8 +116,8 @@ def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
 
 
 def main_place(targets: Iterable[str]) -> str | None:
-    """Returns the target that the run is about, among targets with their own clock: this machine, or the first by name;
-    None without one."""
+    """Returns the main target of a run, among targets with a hardware clock: this machine, else the first by name; None
+    without a target."""
     return min(targets, key=lambda target: (target != HERE, target), default=None)
 
 
@@ -128,7 +129,8 @@ def native_outcomes(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def main_abi(rows: Sequence[Row], architecture: str = "") -> str | None:
-    """Returns the name of the machine's own ABI; None without rows."""
+    """Returns the name of the machine's own ABI: the one named after the architecture, else the one with most numbers;
+    None without rows."""
     counts = Counter(row.abi for row in rows if row.status == "ok")
     wished = WORD_FAMILIES.get(architecture.lower(), architecture)
     if wished in counts:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of one metric from all visits of one point, by state of the core, at one clock."""
+"""Collects the values of one metric from all visits of one point, by state of the core, and converts them to one core
+clock."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ from tollmeter.model import REAL_CLOCKS, Metric, StateName
 from tollmeter.numbers.readings import Overheads, Reading, costs_of, together
 
 _ONE_SIDED = ("body", "control")
-"""Sources whose batches interference only makes longer. The error of a difference has both signs, and so has that of
-values from companions."""
+"""Sources whose batches can only be lengthened by other workloads. The error of a difference has both signs, as has
+that of values from companions."""
 
 Location = Literal["quantile", "median", "mean"]
 
 
 class Part(NamedTuple):
-    """The values of samples that were taken in one state, visit after visit. values: costs as readings state them; raw:
-    the same as read from the clock; counts: number of values of each visit, never 0; layouts: layout of each visit;
-    weights: iterations of each value, for a mean over time. by: the statistic of a visit; costs: this statistic of each
-    visit. share: these values as a share of all samples."""
+    """The values of samples that were taken in one state, visit after visit. values: costs (readings.py), converted to
+    one core clock or as read. raw: costs as read. counts: number of values of each visit, never 0. layouts: layout of
+    each visit. weights: iterations of each value, for a mean over time. by: the statistic that represents a visit.
+    costs: this statistic of each visit. share: number of these values as a share of all."""
 
     values: Array
     raw: Array
@@ -40,21 +41,22 @@ class Part(NamedTuple):
     share: float = 1.0
 
     def visits(self, some: Array | None = None) -> list[Array]:
-        """Returns the values of each visit. some: values to split in place of this part's, equal in number."""
+        """Returns the values of each visit. some: other values to split in the same way, equal in number."""
         ends = np.cumsum(self.counts).tolist()
-        values = self.values if some is None else some
-        return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
+        split = self.values if some is None else some
+        return [split[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
 
     def as_read(self) -> Part:
+        """Returns the part with times as read, not converted to another clock."""
         return self._replace(values=self.raw, costs=_costs(self.raw, self.counts, self.weights, self.by))
 
     def where(self, mask: Mask, by: Location) -> Part:
-        """Returns the values that a mask selects, without visits that become empty. share: share of this part's
-        values."""
+        """Returns the part with the values that a mask selects, without visits that become empty. by: statistic that
+        represents a visit."""
         ends = np.cumsum(self.counts)
-        some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])) if len(ends) else self.counts
-        kept = some > 0
-        values, weights, counts = self.values[mask], self.weights[mask], some[kept]
+        selected = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])) if len(ends) else self.counts
+        kept = selected > 0
+        values, weights, counts = self.values[mask], self.weights[mask], selected[kept]
         raw = values if self.values is self.raw else self.raw[mask]
         share = self.share * int(mask.sum()) / max(1, len(mask))
         costs = _costs(values, counts, weights, by)
@@ -66,6 +68,7 @@ class Part(NamedTuple):
 
 
 def _costs(values: Array, counts: Counts, weights: Array, by: Location) -> Array:
+    """Returns the cost that represents each visit. counts: number of values of each visit. by: the statistic."""
     if by == "quantile":
         return quantiles_of(values, counts, UNDISTURBED)
     if by == "median" or not len(counts):
@@ -75,9 +78,10 @@ def _costs(values: Array, counts: Counts, weights: Array, by: Location) -> Array
 
 
 class Series(NamedTuple):
-    """The values of one metric at one point. all: every usable sample; parts: samples by core state, if measured often
-    enough. state: state of `all`, None if the core's state was not measured. clock_hz: clock at which times are stated,
-    None if they are as read. evidence: that times consist of core cycles, from `clock_evidence`."""
+    """The values of one metric at one point. all: every usable sample. parts: samples by core state, for states that
+    enough visits have. state: state under which `all` is stated, None if the state of the core was not measured.
+    clock_hz: clock to which times are converted, None if they are as read. evidence: whether times consist of core
+    cycles, by `clock_evidence`."""
 
     all: Part
     parts: Mapping[StateName, Part]
@@ -86,17 +90,17 @@ class Series(NamedTuple):
     evidence: float = 0.0
 
     def as_read(self) -> Series:
-        """Returns the series with times by each visit's own clock."""
+        """Returns the series with times as read, not converted to another clock."""
         parts = {name: part.as_read() for name, part in self.parts.items()}
         return self._replace(all=self.all.as_read(), parts=parts, clock_hz=None)
 
     def cost(self) -> float:
-        """Returns the median of the visits, in the form in which `readings` states costs."""
+        """Returns the median cost of the visits in the main state, as costs are defined in readings.py."""
         return float(np.median(self.headline()[1].costs))
 
     def by_state(self) -> dict[StateName | None, Part]:
-        """Returns the parts that the row states, the headline first: the cost on an uncontended core if measured, the
-        cost over all samples, and the cost beside a busy sibling."""
+        """Returns the parts that a row states, its main state first: the cost on an uncontended core if measured, then
+        the cost over all samples, then the cost beside a busy sibling."""
         several: tuple[tuple[StateName | None, Part | None], ...] = (
             ("uncontended", self.parts.get("uncontended")), (self.state, self.all),
             ("contended", self.parts.get("contended")),
@@ -104,13 +108,15 @@ class Series(NamedTuple):
         return {name: part for name, part in several if part is not None}
 
     def headline(self) -> tuple[StateName | None, Part]:
+        """Returns the main state of the row and its part."""
         return next(iter(self.by_state().items()))
 
 
 def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
-    """Returns the series, stated at the core clock if one is given; None if no visit has a usable value."""
+    """Returns the series, converted to the common core clock if one is given; None if no visit has a usable value.
+    clocks_hz: common core clock by target."""
     timed, costs = costs_of(readings, metric, paid)
     if not timed:
         return None
@@ -118,25 +124,27 @@ def series_of(
     of_visits = np.array([read.many for read in timed])
     raw, counts = costs.ravel(), of_visits * columns
     slowed, iterations, states = together(timed, "slowed", "iterations", "states")
-    during = np.repeat(np.repeat([read.clock_hz or 0.0 for read in timed], of_visits) * slowed, columns)
-    clocks = middles_of(during, counts)
+    clock_of_value = np.repeat(np.repeat([read.clock_hz or 0.0 for read in timed], of_visits) * slowed, columns)
+    clocks = middles_of(clock_of_value, counts)
     first = timed[0].outcome
     is_time = metric.unit != "cycle" and first.clock.kind in REAL_CLOCKS
-    stated = clocks_hz.get(first.point.target) if is_time else None
-    evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
+    common_hz = clocks_hz.get(first.point.target) if is_time else None
+    evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if common_hz else 0.0
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in timed])
-    values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
+    values = raw * np.where(clock_of_value > 0, clock_of_value / common_hz, 1.0) if common_hz else raw
     weights = (iterations[:, None] * np.arange(1.0, 1.0 + columns)).ravel()
-    seen = np.repeat(states, columns)
-    is_seen = bool((seen != "unknown").any())
-    by: Location = "mean" if is_seen else "median"
+    state_of_value = np.repeat(states, columns)
+    has_states = bool((state_of_value != "unknown").any())
+    by: Location = "mean" if has_states else "median"
     everything = Part(values, raw, counts, layouts, weights, by, _costs(values, counts, weights, by))
-    if not is_seen:
-        return Series(everything, {}, None, stated, evidence)
-    ways: dict[StateName, Location] = {
+    if not has_states:
+        return Series(everything, {}, None, common_hz, evidence)
+    statistic_of_state: dict[StateName, Location] = {
         "uncontended": "quantile" if metric.source in _ONE_SIDED else "median", "contended": "median",
     }  # fmt: skip
-    parts = {name: everything.where(seen == name, way).of_long_visits() for name, way in ways.items()}
+    parts = {
+        name: everything.where(state_of_value == name, way).of_long_visits() for name, way in statistic_of_state.items()
+    }
     least = min(LEAST_VISITS, len(timed))
-    enough = {name: part for name, part in parts.items() if len(part.counts) >= least}
-    return Series(everything, enough, "all", stated, evidence)
+    stated_parts = {name: part for name, part in parts.items() if len(part.counts) >= least}
+    return Series(everything, stated_parts, "all", common_hz, evidence)

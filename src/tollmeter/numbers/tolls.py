@@ -28,11 +28,12 @@ def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float
 
 
 def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[tuple[Row, Toll], ...]:
-    """Returns every row with a number whose metric has a line in the table, with its line, by cost.
+    """Returns every row that has a line in the toll table and a number, with its line, ordered by cost. core_clock_hz:
+    None if unknown.
 
-    Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value;
-    any other parameter must be at its typical value, if it has one, since the template's words describe that. If the
-    typical value was not requested, a single requested value has its own name."""
+    Only rows of the machine's own clock and main ABI are used. A parameter that the line's template names may have any
+    value. Any other parameter must have its typical value, if there is one, since the template describes that. If the
+    typical value was not requested, a single requested value gets a name of its own."""
     lines = []
     for row, typical in _chosen(native(rows), probes):
         ns_per_unit = 1.0 if row.unit == "ns" else None
@@ -45,19 +46,19 @@ def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float 
 
 
 def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
-    """Returns the rows of the table, with or without a number, each with whether it is at every typical value. Of one
-    metric's rows these are the rows at the typical values; if there are none, all rows, provided each parameter has
-    one value."""
+    """Returns the rows of the table, with or without a number, each with whether all its parameters have their typical
+    values. Of the rows of one metric these are the rows at the typical values. If there are none, they are all rows,
+    provided that each other parameter has one value."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if _template(row, probes):
             groups.setdefault((row.probe, row.metric), []).append(row)
     chosen = []
     for group in groups.values():
-        off = [_off_typical(row, probes) for row in group]
-        typical = [(row, True) for row, names in zip(group, off, strict=True) if not names]
-        moved = set().union(*off)
-        if typical or any(len({row.parameters.get(name) for row in group}) > 1 for name in moved):
+        untypical = [_off_typical(row, probes) for row in group]
+        typical = [(row, True) for row, names in zip(group, untypical, strict=True) if not names]
+        any_untypical = set().union(*untypical)
+        if typical or any(len({row.parameters.get(name) for row in group}) > 1 for name in any_untypical):
             chosen += typical
         else:
             chosen += [(row, False) for row in group]
@@ -65,7 +66,7 @@ def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row,
 
 
 def _off_typical(row: Row, probes: Mapping[str, Probe]) -> set[str]:
-    """Returns the parameters that the line's words omit although they are not at their typical value."""
+    """Returns the parameters without their typical value that the template of the line does not name."""
     named = _named(_template(row, probes))
     return {
         parameter.name
@@ -77,31 +78,34 @@ def _off_typical(row: Row, probes: Mapping[str, Probe]) -> set[str]:
 
 
 def _template(row: Row, probes: Mapping[str, Probe]) -> str:
+    """Returns the template of the toll line of a row; empty without one."""
     metric = metric_of(row, probes)
     return metric.toll or "" if metric else ""
 
 
 def _named(template: str) -> set[str]:
+    """Returns the names of the parameters in a template."""
     return set(re.findall(r"\{(\w+)\}", template))
 
 
 def _label(template: str, row: Row) -> str:
-    """Returns the template with {parameter} replaced; underscores in the name of a choice become blanks. A row of a
-    pair of CPUs other than the default names its relation."""
+    """Returns the line of a row: the template with each {parameter} replaced by its value, and underscores by blanks. A
+    row of another pair of CPUs than the default names their relation."""
     words = re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])), template)
     relation = f", {row.parameters[RELATION]}" if RELATION in row.parameters else ""
     return f"{words}{relation}".replace("_", " ")
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
-    """Returns the probe's name with the values in which this point differs from the point that the template
-    describes."""
+    """Returns the name of the probe with the values in which this row differs from what the template describes."""
     shown = _off_typical(row, probes) | _named(_template(row, probes))
     values = (f"{name} {value}".replace("_", " ") for name, value in row.parameters.items() if name in shown)
     return ", ".join((row.probe, *values))
 
 
 def _toll(row: Row, name: str, typical: bool, ns_per_unit: float, core_clock_hz: float | None) -> Toll:
+    """Returns the line of a row, in ns. name: the boundary in words. typical: whether all parameters have their typical
+    values."""
     value, low, high = (float(end or 0) * ns_per_unit for end in (row.median, row.low, row.high))
     return Toll(
         toll=name, probe=row.probe, metric=row.metric, abi=row.abi, target=row.target, parameters=row.parameters,
@@ -119,6 +123,7 @@ def _toll(row: Row, name: str, typical: bool, ns_per_unit: float, core_clock_hz:
 
 
 def _note(row: Row, value: float, ns_per_unit: float) -> str:
+    """Returns the second mode of a row in words, else the remark of the row."""
     modes = {state.state: state for state in row.states if state.state in ("first", "second")}
     if row.state in modes and len(modes) == 2:
         other = modes["second" if row.state == "first" else "first"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units of the record protocol and their multiples, and numbers with three digits.
+"""Formats values: units of the record protocol and their multiples, with three digits.
 
-Times are in ns, sizes in bytes with binary prefixes, rates a second with decimal prefixes."""
+Times are in ns, sizes in bytes with binary prefixes, rates per second with decimal prefixes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Steps = tuple[tuple[float, str], ...]
 
 
 def _steps(ratio: float, *names: str) -> Steps:
-    """Returns the multiples of a unit, the largest first. ratio: ratio of each step to the one before; names: from the
-    unit upwards."""
+    """Returns the multiples of a unit, the largest first. ratio: ratio of each multiple to the next smaller one. names:
+    names of the multiples, from the unit upwards."""
     return tuple((ratio**power, name) for power, name in enumerate(names))[::-1]
 
 
@@ -38,17 +38,17 @@ RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
          "turns": "turns"}  # fmt: skip
 ROUNDED_UP = 1 - 1 / (2 * THOUSAND)
-"""From this share of a multiple on three digits round to it: 999.7 ns is 1.00 µs."""
+"""Share of a multiple from which three digits round up to it: 999.7 ns is 1.00 µs."""
 
 
 def short(value: float, unit: str) -> str:
-    """Returns three digits and a unit: 22 µs."""
+    """Returns a value with three digits and a unit: 22 µs."""
     step, name = _multiple(value, unit)
     return f"{three(value / step)} {name}".rstrip()
 
 
 def span(low: float, high: float, unit: str) -> str:
-    """Returns both ends, with a common unit printed once: 22 µs to 4.88 ms."""
+    """Returns both ends of an interval; a common unit is printed once: 22 µs to 4.88 ms."""
     first, last = short(low, unit), short(high, unit)
     name = _multiple(high, unit)[1]
     return f"{first.removesuffix(f' {name}')} to {last}" if name == _multiple(low, unit)[1] else f"{first} to {last}"
@@ -60,6 +60,7 @@ def three(value: float) -> str:
 
 
 def _multiple(value: float, unit: str) -> tuple[float, str]:
+    """Returns the largest multiple of a unit that the value reaches, and its name."""
     steps = {"ns": TIMES, "B": SIZES}.get(unit, DECIMALS if unit in RATES else ((1.0, WORDS.get(unit, unit)),))
     step, name = next(((step, name) for step, name in steps if abs(value) >= ROUNDED_UP * step), steps[-1])
     return step, name + RATES.get(unit, "")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the claims of a study before a run: they name what their probes have, and their rows are planned."""
+"""Checks the claims of a study before a run: whether their probes have what they name, and whether their rows are
+planned."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ def rows_of(claim: Published) -> list[RowOf]:
 
 
 def check_claims(suite: Suite, probes: Mapping[str, Probe]) -> None:
-    """Raises Failure (2) if a claim names a metric, parameter or choice that its probe does not have: it would never
-    have a number. probes: the built ones; a claim about another probe is not checked."""
+    """Raises Failure (2) if a claim names a metric, parameter or choice that its probe does not have, and so could
+    never have a number. probes: the built ones; claims about other probes are not checked."""
     for claim in suite.published:
         for row in rows_of(claim):
             probe = probes.get(row.probe or "")
@@ -29,7 +30,7 @@ def check_claims(suite: Suite, probes: Mapping[str, Probe]) -> None:
 
 
 def _fault(row: RowOf, probe: Probe) -> str:
-    """Returns the first name of a row that the probe does not have, with those that it has; empty if it has all."""
+    """Returns which name of a row the probe does not have, and which it has; empty if it has all of them."""
     metrics = [metric.name for metric in probe.metrics]
     if row.metric and row.metric not in metrics:
         return f"{probe.probe} has no metric {row.metric!r}; it has {', '.join(metrics)}"
@@ -44,8 +45,8 @@ def _fault(row: RowOf, probe: Probe) -> str:
 
 
 def unplanned_claims(plan: Plan) -> Iterator[tuple[Published, RowOf]]:
-    """Yields each claim of which a row is not planned, with the first such row. A curve plans all of its values, since
-    a run adds those at which it bends."""
+    """Yields each claim with a row that is not planned, and the first such row. All values of a curve count as planned,
+    since a run may add each of them."""
     points = [*plan.points(), *(curve.at(value) for curve in plan.curves() for value in curve.grid)]
     for claim in plan.suite.published:
         missing = (row for row in rows_of(claim) if not any(_is_row_of(row, point, plan.probes) for point in points))
@@ -54,14 +55,15 @@ def unplanned_claims(plan: Plan) -> Iterator[tuple[Published, RowOf]]:
 
 
 def _is_row_of(row: RowOf, point: Point, probes: Mapping[str, Probe]) -> bool:
-    """Returns whether a point will give a row that matches. The machine's own ABI is known only after the run."""
-    own = point.values()
+    """Returns whether a point gives a row that the claim asks for. Every ABI matches `native`, since the machine's own
+    ABI is known only after the run."""
+    parameters = point.values()
     return (
         row.probe in (None, point.probe)
         and row.abi in (None, NATIVE, point.abi)
         and (row.target is None or fnmatchcase(point.target, row.target))
-        and row.parameters.items() <= own.items()
-        and (RELATION not in own or RELATION in row.parameters)
+        and row.parameters.items() <= parameters.items()
+        and (RELATION not in parameters or RELATION in row.parameters)
         and any(
             row.metric in (None, metric.name) and row.means in (None, metric.means)
             for metric in probes[point.probe].metrics

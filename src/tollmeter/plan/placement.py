@@ -25,13 +25,13 @@ _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _EACH_CPU = "step-of-cpu"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page", "latency-of-traffic")
 MOST_PAIRS = comb(8, 2)
-"""Highest number of pairs of all relations together in the first round: every pair of 8 CPUs."""
+"""Largest number of pairs in the first round, over all relations: every pair of 8 CPUs."""
 _MOST_LATER = 256
-"""Highest number of pairs in a later round."""
+"""Largest number of pairs in a later round, over all relations."""
 _MOST_ALIKE = 8
-"""CPUs that a visit tries, for 20 us each, if all cores are contended."""
+"""Largest number of CPUs that a visit tries, for 20 us each, if all cores are contended."""
 _MOST_OF_MATRIX = 512
-"""CPUs of a matrix, evenly distributed if there are more: 1,500 CPUs have a million pairs."""
+"""Largest number of CPUs of a matrix, evenly distributed if there are more: 1,500 CPUs have a million pairs."""
 
 
 def _word(place: PlaceRelation) -> str:
@@ -40,14 +40,15 @@ def _word(place: PlaceRelation) -> str:
 
 
 def topology_of(machine: Machine) -> Topology:
-    """Returns the recorded topology; of an older record only the cores."""
+    """Returns the recorded topology; for an older record one with the cores only."""
     return machine.topology or Topology(cores=tuple(map(listed, machine.cores)))
 
 
 def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """Returns the CPUs to measure on, the timed worker's first, and the host's. Unless CPUs were requested, the host
-    gets the lowest slow CPU, which has most interrupts; on a machine of two CPUs, the one that single workers do not
-    use."""
+    """Returns the CPUs to measure on, the CPU of single workers first, and the CPU of the host process, None if there
+    is none for it. If no CPUs were requested, the host process gets the CPU with the lowest number among those of the
+    slowest kind, which has most interrupts; on a machine of two CPUs, the one that single workers do not use. asked:
+    requested CPUs. Raises Failure (2) for one that is not available."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
@@ -88,37 +89,39 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
 
 
 def replacement_cpus(machine: Machine, cpu: int) -> tuple[int, ...]:
-    """Returns CPUs that may replace a CPU: of its core kind, last cache and memory node, one CPU for each core, its own
-    first. The sibling hyperthreads of these cores may be busy independently of each other."""
+    """Returns CPUs that may replace a CPU: of its core kind, last cache and memory node, one for each core, with the
+    CPU itself first. The sibling hyperthread of each core may be busy at other times."""
     topology = topology_of(machine)
     cores, isolated = core_of(topology), set(numbers(topology.isolated))
-    own = [
-        set(numbers(several))
-        for several in (
+    sets_of_cpu = [
+        set(numbers(candidates))
+        for candidates in (
             *(kind.cpus for kind in topology.kinds), *topology.last_caches, *(node.cpus for node in topology.nodes)
         )
-        if cpu in numbers(several)
+        if cpu in numbers(candidates)
     ]  # fmt: skip
-    several = [cpu, *(other for other in sorted(machine.allowed_cpus, reverse=True) if other != cpu)]
-    near = [
-        other for other in several if all(other in cpus for cpus in own) and (other in isolated) == (cpu in isolated)
+    candidates = [cpu, *(other for other in sorted(machine.allowed_cpus, reverse=True) if other != cpu)]
+    equivalent = [
+        other
+        for other in candidates
+        if all(other in cpus for cpus in sets_of_cpu) and (other in isolated) == (cpu in isolated)
     ]
-    firsts = {cores.get(other, -1 - other): other for other in reversed(near)}
-    return tuple(other for other in near if firsts[cores.get(other, -1 - other)] == other)[:_MOST_ALIKE]
+    firsts = {cores.get(other, -1 - other): other for other in reversed(equivalent)}
+    return tuple(other for other in equivalent if firsts[cores.get(other, -1 - other)] == other)[:_MOST_ALIKE]
 
 
 def is_by_relation(probe: Probe) -> bool:
-    """Returns whether the probe measures a line or word between two CPUs."""
+    """Returns whether the probe measures a cache line or word between two CPUs."""
     return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
 
 
 def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
-    """Returns the relations of other CPUs to the timed worker's, except that of its default partner."""
+    """Returns the relations that other CPUs have to the CPU of the timed worker, except that of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
     related = relations(machine.topology)
-    seen = {related(cpus[0], cpu) for cpu in cpus[1:]}
-    return [_word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
+    present = {related(cpus[0], cpu) for cpu in cpus[1:]}
+    return [_word(one) for one in RELATIONS if one in present - {related(*cpus[:2])}]
 
 
 def is_of_each(probe: Probe) -> bool:
@@ -127,11 +130,13 @@ def is_of_each(probe: Probe) -> bool:
 
 
 def _relation_of(point: Point) -> str:
+    """Returns the requested relation of the CPUs of a point; empty for the default."""
     return next((str(value) for name, value in point.parameters if name == RELATION), "")
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """Returns which CPUs a probe's visit uses: one, all, each pair in turn, or those of the requested memory node."""
+    """Returns which CPUs a visit of the probe uses: one, all, one pair after the other, or those of the requested
+    memory node."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"
@@ -141,7 +146,7 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
 
 
 def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
-    """Returns whether the point uses every CPU, or a number of CPUs that includes the host's."""
+    """Returns whether the point uses every CPU, including the CPU of the host process."""
     if is_of_each(probe):
         return True
     scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}
@@ -149,7 +154,7 @@ def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
 
 
 class Placing:
-    """The CPUs of the visits of one plan. It is made once, since 128 CPUs have 8,128 pairs."""
+    """Chooses the CPUs of the visits of one plan. It is made once, since 128 CPUs have 8,128 pairs."""
 
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, spare_cpu: int | None) -> None:
         self._cpus, self._topology, self._seed, self._spare_cpu = cpus, topology, seed, spare_cpu
@@ -159,13 +164,13 @@ class Placing:
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
         self._orders: dict[tuple[str, int], list[tuple[int, ...]]] = {}
         self._layouts: dict[str, tuple[Probe, str]] = {}
-        """By probe: a plan of 100,000 points asks half a million times."""
+        """The result of layout_of by probe. A plan of 100,000 points needs it half a million times."""
         self._alone: dict[str, tuple[int, ...]] = {}
         """The CPU of a single worker, by target."""
 
     def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
-        """Returns the CPUs of one visit, or for a matrix of CPUs those of one visit for each pair of a round. seen:
-        earlier visits."""
+        """Returns the CPUs of one visit; for a matrix of CPUs, those of one visit for each pair of a round. seen:
+        number of earlier visits."""
         layout = self._layout(probe)
         if layout == "one":
             return [self._alone.get(point.target) or self._cpu_of(point.target)]
@@ -180,8 +185,8 @@ class Placing:
         return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
 
     def _cpus_of_node(self, wanted_node: Value | None) -> tuple[int, ...]:
-        """Returns the usable CPUs of a memory node; of a node without CPUs, the first CPU, whose probe then reports
-        that. Without a topology all memory is one node."""
+        """Returns the usable CPUs of a memory node. For a node without CPUs returns the first CPU, and the probe then
+        reports the gap. Without a topology all memory is one node."""
         nodes = self._topology.nodes if self._topology else ()
         if not nodes:
             return self._cpus
@@ -189,24 +194,26 @@ class Placing:
         return tuple(cpu for cpu in self._cpus if cpu in of_node) or self._cpus[:1]
 
     def _layout(self, probe: Probe) -> str:
+        """Returns the result of layout_of, kept by probe."""
         known = self._layouts.get(probe.probe)
         if known is None or known[0] is not probe:
             known = self._layouts[probe.probe] = probe, layout_of(probe)
         return known[1]
 
     def _cpu_of(self, target: str) -> tuple[int, ...]:
-        own = self._of_kinds.get(target) or self._cpus
-        self._alone[target] = tuple(cpu for cpu in self._cpus if cpu in own)[:1]
+        """Returns the CPU of a single worker on a target, and keeps it."""
+        of_kind = self._of_kinds.get(target) or self._cpus
+        self._alone[target] = tuple(cpu for cpu in self._cpus if cpu in of_kind)[:1]
         return self._alone[target]
 
     def pairs(self, point: Point, probe: Probe) -> int:
-        """Returns the number of pairs of CPUs of a matrix's point; 0 for all other points."""
+        """Returns the number of pairs of CPUs of a point in a matrix; 0 for all other points."""
         is_of_matrix = self._layout(probe) == "pairs" and len(self._cpus) > 1
         several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
         return several if several > 1 else 0
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
-        """Returns all CPUs, with a partner of that relation directly after the timed worker's."""
+        """Returns all CPUs, with a CPU of the wanted relation directly after the CPU of the timed worker."""
         worker, *others = self._cpus
         related = self._related
         if not wanted or related is None:
@@ -215,7 +222,7 @@ class Placing:
         return self._cpus if near is None else (worker, near, *(cpu for cpu in others if cpu != near))
 
     def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
-        """Returns the pairs after the visited ones, mixed over all relations."""
+        """Returns the pairs of one relation that follow the visited ones. seen: number of visited pairs."""
         pairs = len(self._pairs(wanted))
         if not pairs:
             return [self._cpus[:2]]
@@ -224,9 +231,9 @@ class Placing:
         return [self._in_turn(wanted, turn)[place] for turn, place in places]
 
     def _in_turn(self, wanted: str, turn: int) -> list[tuple[int, ...]]:
-        """Returns the pairs in the order of visits in this turn. The order differs between turns, so that the machine's
-        state at a moment does not affect the same pairs again; the first half of the pairs always precedes the
-        second, so that two visits of a pair are half a turn apart."""
+        """Returns the pairs in the order of visits in this turn. The order differs between turns, so that the state of
+        the machine at a moment does not affect the same pairs again. The first half of the pairs always precedes the
+        second half, so that two visits of a pair are at least half a turn apart."""
         if (wanted, turn) not in self._orders:
             pairs, rng = self._pairs(wanted), random.Random(f"{self._seed} {turn}")
             halves = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
@@ -234,8 +241,8 @@ class Placing:
         return self._orders[wanted, turn]
 
     def _pairs(self, wanted: str) -> list[tuple[int, ...]]:
-        """Returns the pairs of one relation, by the seed; without a relation, those of the default partner's relation,
-        or all pairs if none is known."""
+        """Returns the pairs of one relation, shuffled by the seed. If none is requested, returns those of the default
+        partner's relation, or all pairs if no relation is known."""
         if not self._by_relation:
             several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
             for pair in itertools.combinations(several, 2):

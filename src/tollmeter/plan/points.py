@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes points from selections: the probe, the ABI, and the values."""
+"""Makes points from selections: each combines a probe, an ABI, a target and values of the parameters."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tollmeter.plan.placement import is_by_relation, layout_of
 HERE = "local"
 NATIVE = "native"
 _COUNTED_BYTES = MIB
-"""Size of the largest cache by which sizes are chosen where instructions are counted."""
+"""Size in bytes of the largest cache by which sizes are chosen if instructions are counted."""
 _COUNTED_MEMORY = OF_LAST_CACHE * _COUNTED_BYTES
-"""Memory of that machine."""
+"""Bytes of memory by which sizes are chosen if instructions are counted."""
 
 
 class SweepCurve(Record, frozen=True):
-    """Points that differ only in a refined parameter. grid: its possible values; begun: its first ones. refused: values
-    of a replacement curve if no point of this one can run."""
+    """Points that differ only in a refined parameter. like: one of the points. grid: possible values. begun: the values
+    with which a run begins. refused: parameters of a replacement curve if no point of this one can run."""
 
     like: Point
     parameter: str
@@ -37,6 +37,7 @@ class SweepCurve(Record, frozen=True):
     refused: tuple[tuple[str, Value], ...] = ()
 
     def at(self, value: int) -> Point:
+        """Returns the point of the curve at this value."""
         changed = tuple((name, value if name == self.parameter else old) for name, old in self.like.parameters)
         return replace(self.like, parameters=changed)
 
@@ -56,9 +57,9 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """The inputs for resolving selections. abis: the user's, which replace the selection's own. relations: relations of
-    further pairs of CPUs, each of which gives a point. kinds: the machine as seen by each other kind of core, by
-    target."""
+    """The inputs for resolving selections. abis: requested by the user, in place of those of the selection. relations:
+    relations of further pairs of CPUs, each of which gives a point. kinds: the machine with the caches of each other
+    kind of core, by target."""
 
     catalog: Catalog
     machine: Machine
@@ -68,13 +69,13 @@ class Ground(NamedTuple):
 
 
 Scope = Literal["all", "curves", "typical"]
-"""Values of the parameters that a narrowed selection does not name: every value; every value of the parameters over
-which a curve is drawn, and the typical one of the others; or the typical value of all. A parameter without a typical
-value keeps all."""
+"""Which values the free parameters of a narrowed selection have. all: every value. curves: every value of refined
+parameters, and the typical value of the others. typical: the typical value. A parameter without a typical value has
+every value."""
 
 
 def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
-    """Returns the points that a selection begins with. Raises Failure (2) for an unknown parameter or value."""
+    """Returns the points with which a selection begins. Raises Failure (2) for an unknown parameter or value."""
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
@@ -88,27 +89,35 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
             executable = catalog.executables.get((name, abi))
             if executable is None:
                 place = Point(probe=name, abi=abi, target=HERE)
-                usual = [(parameter.name, values.typical(parameter, machine)) for parameter in probe.parameters]
+                typical_values = [
+                    (parameter.name, values.typical(parameter, machine)) for parameter in probe.parameters
+                ]
                 missing = catalog.gaps.get(abi, f"{name} is not built for {abi}")
-                gaps[_at(place, usual)] = catalog.broken.get((name, abi)) or missing
+                gaps[_at(place, typical_values)] = catalog.broken.get((name, abi)) or missing
                 continue
             kinds = ground.kinds if select.kinds and layout_of(probe) == "one" and executable.target == HERE else {}
             for target in (*_targets(executable, select), *kinds):
                 place = Point(probe=name, abi=abi, target=target)
-                seen = _emulated(machine) if counts_instructions(place) else kinds.get(target, machine)
-                axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
-                several = [point for point in _product(place, axes) if not select.own_node or _is_of_one_node(point)]
-                points.update(dict.fromkeys(several))
-                if is_by_relation(probe) and all(map(has_machines_time, several)):
-                    others = ((*point.parameters, (RELATION, other)) for other in ground.relations for point in several)
+                seen_machine = _emulated(machine) if counts_instructions(place) else kinds.get(target, machine)
+                axes = [_axis(parameter, select, seen_machine, scope) for parameter in executable.probe.parameters]
+                points_of_place = [
+                    point for point in _product(place, axes) if not select.own_node or _is_of_one_node(point)
+                ]
+                points.update(dict.fromkeys(points_of_place))
+                if is_by_relation(probe) and all(map(has_machines_time, points_of_place)):
+                    others = (
+                        (*point.parameters, (RELATION, other))
+                        for other in ground.relations
+                        for point in points_of_place
+                    )
                     points.update(dict.fromkeys(_at(place, parameters) for parameters in others))
-                curves.extend(_curves(place, axes, select, seen))
+                curves.extend(_curves(place, axes, select, seen_machine))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
 
 def _emulated(machine: Machine) -> Machine:
-    """Returns the machine with small caches and little memory. Instruction counts do not depend on a size that a cache
-    bounds, so that sweeps end where the counts become constant."""
+    """Returns the machine with small caches and little memory. Beyond some size instruction counts no longer depend on
+    the size, so that shorter sweeps suffice."""
     bounded = (replace(cache, size_bytes=min(cache.size_bytes or _COUNTED_BYTES, _COUNTED_BYTES))
                for cache in machine.caches)  # fmt: skip
     memory = min(machine.memory_bytes or _COUNTED_MEMORY, _COUNTED_MEMORY)
@@ -116,7 +125,7 @@ def _emulated(machine: Machine) -> Machine:
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
-    """Returns the probes of a selection, by name."""
+    """Returns the probes that a selection names, by name."""
     return {
         name: probe
         for name, probe in probes.items()
@@ -134,8 +143,8 @@ def accepting(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
 
 
 def _targets(executable: Executable, select: Select) -> list[str]:
-    """Returns the targets of an executable: those that the user named, or the default; for a selection with its own
-    targets, those of them that can run it."""
+    """Returns the targets of an executable: those that the user named, or the default. A selection with targets of its
+    own gets those of them that can run the executable."""
     wanted = (executable.target, *executable.also)
     if not select.target:
         return list(wanted)
@@ -144,64 +153,69 @@ def _targets(executable: Executable, select: Select) -> list[str]:
 
 
 Axis = tuple[Parameter, tuple[Value, ...], bool]
-"""A parameter, its values, and whether they are its own sweep, which may begin coarse."""
+"""A parameter, its values, and whether these are a range, which may begin with fewer values."""
 
 
 def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) -> Axis:
+    """Returns the values of one parameter in a selection."""
     written = select.parameters.get(parameter.name)
     if written is None:
         if is_only_typical(parameter, select, scope):
             return parameter, (values.typical(parameter, machine),), False
         return parameter, values.sweep_values(parameter, machine), True
-    several = several_of(written)
-    read = [value for text in several for value in values.read_value(parameter, text, machine)]
-    is_sweep = any(isinstance(text, str) and ".." in text for text in several)
-    return parameter, tuple(dict.fromkeys(read)), is_sweep
+    written_values = several_of(written)
+    parsed = [value for text in written_values for value in values.read_value(parameter, text, machine)]
+    is_sweep = any(isinstance(text, str) and ".." in text for text in written_values)
+    return parameter, tuple(dict.fromkeys(parsed)), is_sweep
 
 
 def is_only_typical(parameter: Parameter, select: Select, scope: Scope) -> bool:
-    """Returns whether a parameter that the selection leaves free has only its typical value."""
+    """Returns whether a parameter without a value in the selection has only its typical value."""
     is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
     return select.others == "typical" or (is_narrowed and parameter.typical is not None)
 
 
 def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
+    """Returns the points with which the axes begin: all combinations of their first values."""
     begun = [values.coarse(parameter, grid) if is_sweep else grid for parameter, grid, is_sweep in axes]
     names = [parameter.name for parameter, _, _ in axes]
     return [_at(place, zip(names, chosen, strict=True)) for chosen in itertools.product(*begun)]
 
 
 def _is_of_one_node(point: Point) -> bool:
-    """Returns whether a point's memory is on the node whose CPUs read it."""
+    """Returns whether the memory of a point is on the node of the CPUs that read it."""
     own = point.values()
     return own.get("node") == own.get("home")
 
 
 def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
+    """Returns the point of this probe, ABI and target with these parameters."""
     return Point(probe=place.probe, abi=place.abi, target=place.target, parameters=tuple(chosen))
 
 
 def _curves(place: Point, axes: Sequence[Axis], select: Select, machine: Machine) -> list[SweepCurve]:
-    """Returns one curve along each refinable parameter, for every combination of the other parameters."""
-    made = []
+    """Returns one curve along each refined parameter, for every combination of the other parameters."""
+    curves = []
     for parameter, grid, is_sweep in axes:
         if parameter.refine and is_sweep and parameter.kind != "choice":
-            held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
+            other_axes = [
+                (p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes
+            ]
             whole = grid if parameter.name in select.parameters else values.extended(parameter, machine, grid)
             numbers, begun = (
                 tuple(value for value in some if isinstance(value, int))
                               for some in (whole, values.coarse(parameter, grid))
             )  # fmt: skip
             refused = tuple(select.refused.items())
-            made += [
+            curves += [
                 SweepCurve(like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=refused)
-                for like in _product(place, held)
+                for like in _product(place, other_axes)
             ]
-    return made
+    return curves
 
 
 def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
-    """Returns the names of ABIs for one probe. An ABI of another CPU that the build does not list has no row."""
+    """Returns the names of the ABIs of one probe. An ABI that the build does not know at all is left out."""
     chosen: dict[str, None] = {}
     for abi in wanted:
         name = (catalog.first_abi(probe) or catalog.abis[0]) if abi == NATIVE else abi
@@ -212,20 +226,21 @@ def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
 
 def accepts(probe: Probe, parameters: Mapping[str, Value | Sequence[Value]]) -> bool:
     """Returns whether the probe has each of these parameters and, for a choice, each of these values."""
-    own = {parameter.name: parameter for parameter in probe.parameters}
+    known = {parameter.name: parameter for parameter in probe.parameters}
     return all(
-        name in own and (own[name].kind != "choice" or set(several_of(written)) <= set(own[name].choices))
+        name in known and (known[name].kind != "choice" or set(several_of(written)) <= set(known[name].choices))
         for name, written in parameters.items()
     )
 
 
 def several_of(written: Value | Sequence[Value]) -> Sequence[Value]:
+    """Returns one value, or several, as a sequence."""
     return written if isinstance(written, list | tuple) else (written,)
 
 
 def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: Sequence[Probe]) -> Failure:
-    """Returns why no probe accepts the parameters: the first unknown name or value. of: the probes, as the user named
-    them."""
+    """Returns the failure that states why no probe accepts the parameters: the first unknown name or value. of: the
+    probes, as the user named them."""
     for name, written in parameters.items():
         having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]
         if not having:
@@ -245,7 +260,7 @@ def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
             raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])
 
 
-# ---- a study's claims on this machine: their points, and sizes that are written in terms of its caches ---------------
+# ---- points of a study's claims, with sizes in terms of this machine's caches ----------------------------------------
 
 UNCLAIMED = 2
 _INSTRUCTIONS = "instructions"
@@ -253,7 +268,8 @@ _INSTRUCTIONS = "instructions"
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:
-    """Returns the suite with claims that name the rows that this machine will have."""
+    """Returns the suite with sizes in terms of caches replaced by bytes of this machine, in the rows that claims and
+    figures name."""
 
     def value(written: Value) -> Value:
         number = values.relative_bytes(written, machine) if isinstance(written, str) else None
@@ -276,19 +292,19 @@ def on_machine(suite: Suite, machine: Machine) -> Suite:
 
 
 def claim_rank(suite: Suite, point: Point) -> int:
-    """Returns 0 for a point of a published figure; 1 for a line of the study's tables or of a figure of single numbers;
-    else UNCLAIMED. ABI and target do not matter. Claims by meaning alone do not count, and counting targets count
-    only for claims about instructions."""
+    """Returns 0 for a point of a published claim; 1 for a point of the study's tables or of a figure of single numbers;
+    else UNCLAIMED. ABI and target do not matter. Claims that name no probe are ignored, and targets that count
+    instructions are used only for claims about instructions."""
     if not (suite.published or suite.figure or suite.program):
         return UNCLAIMED
     counted = counts_instructions(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
     named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
     single = [line.row for figure in suite.figure if figure.drawn == "points" for line in figure.line]
-    own = point.values().items()
+    parameters = point.values().items()
 
     def is_among(several: Iterable[RowOf | Program]) -> bool:
-        return any(row.probe == point.probe and row.parameters.items() <= own for row in several)
+        return any(row.probe == point.probe and row.parameters.items() <= parameters for row in several)
 
     if RELATION in point.values():
         return UNCLAIMED

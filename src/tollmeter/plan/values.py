@@ -16,8 +16,8 @@ from tollmeter.model import ASSUMED_LAST_CACHE_BYTES, USUAL_LINE_BYTES, Failure,
 from tollmeter.model.topology import memory_nodes, numbers
 
 _ASSUMED = {1: 32 * KIB, 2: 256 * KIB, 3: ASSUMED_LAST_CACHE_BYTES}
-"""Data caches of a machine that reports no size. Half of an assumed size fits into usual caches: 16 to 64 KiB in the
-first level, 128 KiB to 2 MiB in the second."""
+"""Assumed data caches of a machine that reports no size, in bytes by level. Half of an assumed size fits into usual
+caches: 16 to 64 KiB in the first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
 """Ratio of the memory to the largest buffer: a probe may need two buffers, and the system some memory."""
 
@@ -30,7 +30,7 @@ _LONGEST_QUOTED = 60
 
 
 def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
-    """Returns the whole default sweep, at its finest."""
+    """Returns all values of the default sweep."""
     if parameter.kind == "choice":
         return parameter.choices
     if parameter.values:
@@ -52,8 +52,8 @@ def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
 
 
 def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
-    """Returns the numbers of CPUs to sweep: steps up to all usable CPUs, all of them, the cores of one package, and the
-    cores of all packages, which the order of the CPUs fills one after the other."""
+    """Returns the numbers of CPUs of a sweep: steps up to all usable CPUs, all of them, the number of cores of each
+    package, and the number of all cores."""
     allowed = set(machine.allowed_cpus) or set(range(machine.cpus))
     most = parameter.stop * len(allowed)
     packages, cores = (
@@ -65,8 +65,8 @@ def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...
 
 
 def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the grid of a refined sweep, extended beyond the last-level cache by doublings up to the largest memory:
-    if the latency still rises at the end, the system does not report a cache."""
+    """Returns the grid of a refined sweep with further doublings beyond the last-level cache, up to the largest buffer:
+    if the latency still rises at the end of the sweep, there is a cache that the system does not report."""
     sizes = [value for value in grid if isinstance(value, int)]
     if parameter.stop_scale != "last-cache" or not sizes or not machine.memory_bytes:
         return tuple(grid)
@@ -75,10 +75,10 @@ def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> t
 
 
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
-    """Yields start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ... stop
-    with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
+    """Yields start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
 
-    These sizes are multiples of a line and include the real sizes of caches, unlike powers of a root of two."""
+    These sizes are multiples of a line and include the real sizes of caches, unlike powers of a root of two.
+    per_octave: number of steps in each doubling."""
     if start == 0:
         yield 0
     base, last = max(1, start), -1
@@ -92,8 +92,8 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
 
 
 def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the first values of a grid: all, or one for each octave if refined; always the last, which is beyond all
-    caches."""
+    """Returns the values with which a grid begins: all; or, if it is refined, one in each doubling and the last, which
+    is beyond all caches."""
     if not parameter.refine or parameter.values:
         return tuple(grid)
     octaves = {*steps(parameter.start, int(grid[-1]), 1), grid[-1]}
@@ -101,14 +101,15 @@ def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def typical(parameter: Parameter, machine: Machine) -> Value:
-    """Returns the one value that represents the parameter."""
+    """Returns the value that represents the parameter: its typical value, else the first of its sweep."""
     if parameter.typical is not None:
         return read_value(parameter, parameter.typical, machine)[0]
     return sweep_values(parameter, machine)[0]
 
 
 def read_value(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
-    """Returns the values of one written value: several for a range. Raises Failure for an invalid one."""
+    """Returns the values that a text stands for: one value, or several for a range. Raises Failure (2) for an invalid
+    text."""
     if parameter.kind == "choice":
         if text not in parameter.choices:
             raise unknown("value", str(text), parameter.choices, place=f"for {parameter.name}")
@@ -126,8 +127,8 @@ def read_value(parameter: Parameter, text: Value, machine: Machine) -> tuple[Val
 
 
 def cache_bytes(machine: Machine, level: str) -> int:
-    """Returns the size in bytes of the data cache L1 .. L9 or LAST; the last-level cache's for a level that does not
-    exist."""
+    """Returns the size in bytes of the data cache at a level, L1 .. L9 or LAST; for a level that does not exist, of the
+    last-level cache."""
     sizes = machine.data_sizes() or _ASSUMED
     last = max(sizes.values())
     return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)
@@ -139,13 +140,15 @@ def most_bytes(machine: Machine) -> int:
 
 
 def _beyond_last(times: float, machine: Machine) -> int:
-    """Returns the size of this multiple of the last-level cache; beyond all caches if it is more than one."""
+    """Returns this multiple of the last-level cache, in bytes. A multiple above one is taken of at least the assumed
+    size of a last-level cache, so that it exceeds a cache that is not reported."""
     last = cache_bytes(machine, "LAST")
     return int(min(times * (max(last, ASSUMED_LAST_CACHE_BYTES) if times > 1 else last), 2.0**63))
 
 
 def relative_bytes(text: str, machine: Machine) -> int | None:
-    """Returns the bytes of a size in terms of a cache, in whole lines; None if the text is not of this form."""
+    """Returns the bytes of a size in terms of a cache, rounded down to whole lines; None if the text is not of this
+    form."""
     relative = _RELATIVE.fullmatch(text)
     if not relative:
         return None
@@ -155,11 +158,12 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
 
 
 def with_bytes(text: str, machine: Machine) -> str:
-    """Returns the text with each size in terms of a cache as a number of bytes."""
+    """Returns the text with each size in terms of a cache replaced by its bytes."""
     return _RELATIVE.sub(lambda size: str(relative_bytes(size[0], machine)), text)
 
 
 def _number(parameter: Parameter, text: str, machine: Machine) -> int:
+    """Returns the number of a size or count as typed. Raises Failure (2) for an invalid one."""
     text = text.strip()
     if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text)):
         return max(1, int(float(of_cpus[1]) * (len(machine.allowed_cpus) or machine.cpus)))
@@ -171,8 +175,8 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
 
 
 def portable(parameter: Parameter, text: str) -> str:
-    """Returns a number or size in the form that a bundle's runner reads, which knows the machine. Raises Failure
-    (2)."""
+    """Returns a number or size as text for the runner of a bundle, which resolves it on the machine that it measures.
+    Raises Failure (2) for an invalid one."""
     if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text.strip())):
         return f"{of_cpus[1]}xCPUS"
     relative = _RELATIVE.fullmatch(text.strip())
@@ -180,6 +184,7 @@ def portable(parameter: Parameter, text: str) -> str:
 
 
 def _plain_number(parameter: Parameter, text: str) -> int:
+    """Returns the number of a text without reference to a cache. Raises Failure (2) for an invalid one."""
     size = _SIZE.fullmatch(text)
     unit = _UNITS.get(size[2].lower()) if size else None
     if not size or unit is None or (unit > 1 and parameter.kind != "size"):
