@@ -28,7 +28,7 @@ class SavedBill(NamedTuple):
 
 
 def saved_bills(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
-    """Every bill of a run, most expensive charge first; empty for a run without bills."""
+    """Returns every bill of a run, each with its most expensive charge first; empty for a run without bills."""
     by_command: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in (row for row in rows if {COMMAND, ITEM} <= row.parameters.keys()):
         of_item = by_command[str(row.parameters[COMMAND])][str(row.parameters[ITEM])]
@@ -82,10 +82,13 @@ def count_table(charges: Sequence[Charge], title: str = "call") -> Table:
     """Returns the table of a bill without times."""
     others = charges[_SHOWN:]
     lines = [
-        Line((each.name, count(each.count), str(size(each.bytes / each.count)) if each.bytes else ""), _failed(each))
-        for each in charges[:_SHOWN]
+        Line(
+            (charge.name, count(charge.count), str(size(charge.bytes / charge.count)) if charge.bytes else ""),
+            _failed(charge),
+        )
+        for charge in charges[:_SHOWN]
     ]
-    lines += [Line((f"{len(others)} others", count(sum(each.count for each in others)), ""))] if others else []
+    lines += [Line((f"{len(others)} others", count(sum(charge.count for charge in others)), ""))] if others else []
     return Table((Column(title), Column("count", right=True), Column("bytes each", right=True)), lines)
 
 
@@ -95,15 +98,17 @@ def _failed(charge: Charge) -> str:
 
 def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]:
     return [
-        bill_table(one.charges, one.cpu_ns, one.command) if one.cpu_ns else count_table(one.charges, one.command)
-        for one in saved_bills(rows, probes)
+        bill_table(bill.charges, bill.cpu_ns, bill.command) if bill.cpu_ns else count_table(bill.charges, bill.command)
+        for bill in saved_bills(rows, probes)
     ]
 
 
 def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
     """Returns the CPU time of each command, and its most expensive charge; empty without a bill."""
     sentences = []
-    for one in (one for one in saved_bills(rows, probes) if one.cpu_ns):
-        shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])
-        sentences.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
+    for bill in (bill for bill in saved_bills(rows, probes) if bill.cpu_ns):
+        shares = (
+            f", {percent(min(1.0, (most.ns or 0.0) / bill.cpu_ns))} of it {most.name}" for most in bill.charges[:1]
+        )
+        sentences.append(f"{bill.command} takes {time(bill.cpu_ns)} of CPU time{''.join(shares)}")
     return f"{'; '.join(sentences)}." if sentences else ""

@@ -57,16 +57,16 @@ THINGS = {
 
 
 def places(names: Sequence[str]) -> list[int]:
-    """Returns the colour number of each series: that of its name or of a part of it; if that is taken, the next free
-    one. From index 6 on colours repeat."""
-    taken: dict[str, int] = {}
+    """Returns the colour number of each series: the number that THINGS gives its name, or the next free one if another
+    series has that. With more than six series, colours repeat."""
+    numbers: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
-        thing, (turn, count) = _thing(name), divmod(len(taken), len(SERIES))
+        thing, (turn, count) = _thing(name), divmod(len(numbers), len(SERIES))
         first = zlib.crc32(name.encode()) if thing is None else thing
-        used = {place % len(SERIES) for place in list(taken.values())[len(taken) - count :]}
+        used = {place % len(SERIES) for place in list(numbers.values())[len(numbers) - count :]}
         nearest = ((first + step) % len(SERIES) for step in range(len(SERIES)))
-        taken[name] = turn * len(SERIES) + next(place for place in nearest if place not in used)
-    return [taken[name] for name in names]
+        numbers[name] = turn * len(SERIES) + next(place for place in nearest if place not in used)
+    return [numbers[name] for name in names]
 
 
 def _thing(name: str) -> int | None:
@@ -92,7 +92,8 @@ def by_value(name: str) -> str:
 
 
 def config(colour: Colour, font: str) -> dict[str, Any]:
-    """The Vega-Lite configuration that all charts share."""
+    """Returns the Vega-Lite configuration that all charts share. colour: returns a colour by its name. font: CSS font
+    family."""
     ink, muted, line = colour("ink"), colour("muted"), colour("line")
     return {
         "background": "transparent",
@@ -158,5 +159,5 @@ def _styles(colour: Colour) -> dict[str, Any]:
 
 
 def variables(palette: dict[str, str]) -> str:
-    """The palette as declarations of CSS custom properties."""
+    """Returns the palette as declarations of CSS custom properties."""
     return "".join(f"--{name}:{value};" for name, value in palette.items())

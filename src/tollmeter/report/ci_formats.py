@@ -21,7 +21,7 @@ MOST_ANNOTATIONS = 10
 
 
 class Case(NamedTuple):
-    """A test case. probe: name under which the case is filed. message: why it failed or was skipped, or its result."""
+    """A test case. probe: name of its class in JUnit. message: why it failed or was skipped, or its result."""
 
     name: str
     probe: str
@@ -49,7 +49,8 @@ def _quoted(text: str) -> str:
 
 
 def ktap(cases: Sequence[Case]) -> str:
-    """Returns version 1 of the kernel's test protocol. A `#` would begin a directive."""
+    """Returns the cases in version 1 of the kernel's test protocol, without `#` in names, which would begin a
+    directive."""
     lines = ["KTAP version 1", f"1..{len(cases)}"]
     for number, case in enumerate(cases, 1):
         name, message = (printable(text).replace("#", "") for text in (case.name, case.message))
@@ -95,31 +96,33 @@ def as_markdown(compared: Compared, *, whole: bool) -> str:
     """Returns the comparison as Markdown. If it is longer than MOST_CHARACTERS, the last rows of the longest table are
     left out."""
     parts = blocks(compared, whole=whole)
-    made = of_blocks(parts)
-    over = sum(len(part) + 2 for part in made) - MOST_CHARACTERS
+    texts = of_blocks(parts)
+    over = sum(len(part) + 2 for part in texts) - MOST_CHARACTERS
     if over > 0:
-        longest = max(range(len(made)), key=lambda place: len(made[place]) * isinstance(parts[place], Table))
+        longest = max(range(len(texts)), key=lambda place: len(texts[place]) * isinstance(parts[place], Table))
         if isinstance(table := parts[longest], Table):
-            shown = first_rows(table, len(made[longest]) - over - AROUND_ROWS)
+            shown = first_rows(table, len(texts[longest]) - over - AROUND_ROWS)
             note = f"{len(table.rows) - len(shown.rows)} more rows are left out."
-            made[longest : longest + 1] = of_blocks((shown, note))
-    return "\n\n".join(made) + "\n"
+            texts[longest : longest + 1] = of_blocks((shown, note))
+    return "\n\n".join(texts) + "\n"
 
 
 def cases(compared: Compared) -> list[Case]:
     """Returns one case for each row and run: it fails if the row is slower and the machine does not explain it."""
-    made = []
+    judged_cases = []
     for label, comparison in zip(compared.labels[1:], compared.comparisons, strict=True):
         for change in comparison.changes:
             of = f" {label}" if len(compared.comparisons) > 1 else ""
             name, probe = f"{full_name(change.old)}{of}", change.old.probe
             if change.verdict == "slower" and change.cause != "machine":
-                made.append(Case(name, probe, "failed", f"{change_verdict(change)}, ratio {ratio_figure(change)}"))
+                judged_cases.append(
+                    Case(name, probe, "failed", f"{change_verdict(change)}, ratio {ratio_figure(change)}")
+                )
             elif change.verdict == "cannot tell" or change.cause == "machine":
-                made.append(Case(name, probe, "skipped", change_verdict(change).removeprefix("? ")))
+                judged_cases.append(Case(name, probe, "skipped", change_verdict(change).removeprefix("? ")))
             else:
-                made.append(Case(name, probe, "passed"))
-    return made
+                judged_cases.append(Case(name, probe, "passed"))
+    return judged_cases
 
 
 def annotated(compared: Compared) -> str:

@@ -87,7 +87,7 @@ def worth(results: Results) -> str:
 
 
 def cause_sentences(compared: Compared) -> list[str]:
-    """Returns sentences that attribute the changes of each run, if not to the code."""
+    """Returns for each run the sentence on changes that are attributed to the machine, not to the code."""
     named = zip(compared.comparisons, compared.labels[1:], strict=True)
     return [sentence for comparison, label in named if (sentence := cause_sentence(comparison, label))]
 

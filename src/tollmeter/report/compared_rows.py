@@ -74,20 +74,20 @@ class Naming:
 
     def __init__(self, compared: Compared) -> None:
         self._results, self._by = compared.runs[0], compared.by
-        self._seen: dict[tuple[str, str], set[object]] = {}
+        self._values: dict[tuple[str, str], set[object]] = {}
         for row in (change.old for comparison in compared.comparisons for change in comparison.changes):
-            own = {f" {name}": value for name, value in row.parameters.items()}
-            for name, value in {"metric": row.metric, **own}.items():
-                self._seen.setdefault((row.probe, name), set()).add(value)
+            parameters = {f" {name}": value for name, value in row.parameters.items()}
+            for name, value in {"metric": row.metric, **parameters}.items():
+                self._values.setdefault((row.probe, name), set()).add(value)
             for name in ("abi", "target"):
-                self._seen.setdefault(("", name), set()).add(getattr(row, name))
+                self._values.setdefault(("", name), set()).add(getattr(row, name))
 
     def row(self, row: Row, *, without: str = "") -> str:
         """Returns the name of a row. without: a parameter to omit."""
-        words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
+        words = [row.probe, *([row.metric] if len(self._values[row.probe, "metric"]) > 1 else [])]
         words += [f"{name}={self.value(row, name)}" for name in row.parameters
-                  if name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1]  # fmt: skip
-        places = (name for name in ("abi", "target") if name != self._by and len(self._seen["", name]) > 1)
+                  if name not in (self._by, without) and len(self._values[row.probe, f" {name}"]) > 1]  # fmt: skip
+        places = (name for name in ("abi", "target") if name != self._by and len(self._values["", name]) > 1)
         return " ".join([*words, *(getattr(row, name) for name in places)])
 
     def value(self, row: Row, name: str) -> str:

@@ -81,11 +81,11 @@ def print_findings(
         for number, finding in of_rank:
             _print_finding(number, finding, results, changed, console)
     console.print()
-    untold = unjudged[0 if _state(found, unjudged) == 0 else 1 :]
-    for line in untold[:_FEW_UNMEASURED]:
+    not_judged = unjudged[0 if _state(found, unjudged) == 0 else 1 :]
+    for line in not_judged[:_FEW_UNMEASURED]:
         wrapped(console, f"Not judged: {line}.", hanging=2)
-    if len(untold) > _FEW_UNMEASURED:
-        wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
+    if len(not_judged) > _FEW_UNMEASURED:
+        wrapped(console, f"Not judged: {len(not_judged) - _FEW_UNMEASURED} more.")
     held = run_verdict.withheld(results)
     if held and not results.index.run.withheld_problems:  # problems among them are named above
         wrapped(console, held, hanging=2, style="dim")
@@ -99,10 +99,11 @@ def print_findings(
 
 
 def _summary(results: Results) -> str:
-    """Returns the measured values in one line: the wake-up time under its own name, and no profile. Empty if no row has
-    a number."""
-    own = [row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0]
-    rows = [with_meaning(own, results.probes, means)[:1] for means in _SHOWN]
+    """Returns the core clock and the values of _SHOWN in one line; empty if there are none."""
+    native_rows = [
+        row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0
+    ]
+    rows = [with_meaning(native_rows, results.probes, means)[:1] for means in _SHOWN]
     clock_hz = results.index.machine.core_clock_hz
     parts = [f"core clock {clock_hz / 1e9:.2f} GHz"] if clock_hz else []
     parts += [
@@ -225,9 +226,9 @@ def script(results: Results, found: Sequence[Finding], changed: Changed) -> byte
     """Returns a script for the user to read before running it. Findings that no setting mends are in comments."""
     lines: list[str] = []
     for finding in found:
-        own = [change for change, asking in changed.items() if asking == finding]
+        changes = [change for change, asking in changed.items() if asking == finding]
         lines.append(f"# {printable(finding.claim)}")
-        lines += [f"change {shlex.join(change)}" for change in own] or [f"#   by hand: {printable(finding.remedy)}"]
+        lines += [f"change {shlex.join(change)}" for change in changes] or [f"#   by hand: {printable(finding.remedy)}"]
     whole = _SCRIPT if changed else _NOTHING
     host = printable(results.index.machine.host)
     return whole.format(version=results.index.run.tollmeter, host=host, lines="\n".join(lines)).encode()

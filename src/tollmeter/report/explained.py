@@ -43,9 +43,11 @@ class ExplainedVisit(NamedTuple):
 
 
 class ExplainedRow(NamedTuple):
-    """The explanation of a row. aside: samples discarded by reason; failed: visits without a number by reason. seen:
-    evidence beside all samples, by its kind. values, discarded: values of single batches, used and discarded, in the
-    metric's unit. way: how a sample becomes a value. stands_for: the statistic of a visit."""
+    """The explanation of a row. aside: number of discarded samples by reason; failed: number of visits without a value
+    by reason. seen: totals of the evidence over all samples, by its kind. counted: sentences on counts of the system.
+    values, discarded: values of single batches, used and discarded, in the metric's unit. clock_hz: core clock to which
+    times are converted; None if they are not. way: steps from a sample to a value. stands_for: the statistic of a
+    visit."""
 
     row: Row
     metric: Metric
@@ -123,14 +125,16 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
         counted = "the median of" if row.clock == "instructions" else "the Hodges-Lehmann median of"
         made = "the greatest of" if explained.metric.means == WORST else counted
         layouts = f" in {count(row.layouts, 'memory layout')}" if row.layouts else ""
-        seen = sum(visit.value is not None for visit in explained.visits)
-        some = f"{seen} of {count(row.visits, 'visit')}, those seen often enough in this state of the core"
-        yield f"The number is {made} {some if seen < row.visits else count(row.visits, 'visit')}{layouts}."
+        used_visits = sum(visit.value is not None for visit in explained.visits)
+        some = f"{used_visits} of {count(row.visits, 'visit')}, those seen often enough in this state of the core"
+        yield f"The number is {made} {some if used_visits < row.visits else count(row.visits, 'visit')}{layouts}."
     if row.error is not None:
-        own = f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
+        scatter = (
+            f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
+        )
         runs = f" and of what runs of this machine differ by ({percent(row.runs_sd)})" if row.runs_sd else ""
         made = "Another run as long exceeds its end in one case in forty, by"
-        yield f"{made if explained.metric.means == WORST else 'Its 95 % interval is made of'} {own}{runs}."
+        yield f"{made if explained.metric.means == WORST else 'Its 95 % interval is made of'} {scatter}{runs}."
 
 
 def _visits(explained: ExplainedRow) -> Table | None:

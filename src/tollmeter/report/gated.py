@@ -21,7 +21,7 @@ from tollmeter.report.timed import TIME
 _FORMAT = 1
 _MOST_NAMED = 3
 HOPELESS = 1.0
-"""Smallest slowdown, as a share, that a row must be able to show: a row that shows only larger ones guards nothing."""
+"""Slowdown, as a share, that a useful row can show: a row that shows only larger slowdowns detects no usual one."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Gated:
 def sentences(gated: Gated) -> list[str]:
     """Returns the result first, then the smallest change that the rows could show, then problems."""
     decision, missing = gated.decision, gated.missing
-    amiss = []
+    problems = []
     if missing:
-        some = first_few(missing, _MOST_NAMED, "; ")
+        named = first_few(missing, _MOST_NAMED, "; ")
         rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
-        amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
-    amiss += [f"No row with an interval matches {glob!r}, which the limits name." for glob in gated.unused]
-    amiss += [f"Beyond its limit: {row}." for row in gated.broken]
+        problems.append(f"{count(len(missing))} {rows} no number in this run: {named}.")
+    problems += [f"No row with an interval matches {glob!r}, which the limits name." for glob in gated.unused]
+    problems += [f"Beyond its limit: {row}." for row in gated.broken]
     if gated.unlike:
         why = f"Inconclusive: {'; '.join(gated.unlike)}. Only quiet runs of one system can show a change in the code."
-        return [why, *amiss]
+        return [why, *problems]
     failed, within, inconclusive = (len(decision.of(outcome)) for outcome in ("slower", "within", "inconclusive"))
     judged = count(len(decision.rows), "row")
     result = (f"Of {judged} {count(failed)} {'is' if failed == 1 else 'are'} slower by more than the limit" if failed
@@ -62,15 +62,15 @@ def sentences(gated: Gated) -> list[str]:
     slower = {row.judged.name for row in decision.of("slower")}
     same = [change for change in gated.compared.comparisons[0].changes if change.same_instructions]
     moved = sum(full_name(change.old) in slower for change in same)
-    amiss += [f"{count(moved)} of them {'has' if moved == 1 else 'have'} {SAME_INSTRUCTIONS}."] if moved else []
+    problems += [f"{count(moved)} of them {'has' if moved == 1 else 'have'} {SAME_INSTRUCTIONS}."] if moved else []
     reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
     listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
     excluded = [f"Not judged: {count(len(reasons), 'row')} ({listed})."] if reasons else []
-    return [counted, _floor(decision), *excluded, *amiss]
+    return [counted, _floor(decision), *excluded, *problems]
 
 
 def _floor(decision: Decision) -> str:
-    """Returns the smallest change that the rows could show."""
+    """Returns a sentence on the smallest change that the rows could show."""
     least = sorted(row.least for row in decision.rows if not row.judged.reason)
     if not least:
         return "No row can show a change."
@@ -103,18 +103,18 @@ def _shows(decided: Decided) -> str:
 
 
 def cases(decision: Decision, unlike: Sequence[str]) -> list[Case]:
-    """Returns a case for each row. If the runs cannot decide, no row fails."""
-    made = []
+    """Returns a test case for each row. unlike: why the runs cannot decide; no row then fails."""
+    judged_cases = []
     for row in decision.rows:
         name, probe = row.judged.name, row.judged.name.partition(" ")[0]
         if row.outcome == "within":
-            made.append(Case(name, probe, "passed"))
+            judged_cases.append(Case(name, probe, "passed"))
         elif row.outcome == "slower" and not unlike:
-            made.append(Case(name, probe, "failed", _in_words(row)))
+            judged_cases.append(Case(name, probe, "failed", _in_words(row)))
         else:
             undecided = f"inconclusive, it shows a change from {_shows(row)} on"
-            made.append(Case(name, probe, "skipped", "; ".join(unlike) or row.judged.reason or undecided))
-    return made
+            judged_cases.append(Case(name, probe, "skipped", "; ".join(unlike) or row.judged.reason or undecided))
+    return judged_cases
 
 
 def _in_words(decided: Decided) -> str:
@@ -130,8 +130,8 @@ def annotated(decision: Decision, unlike: Sequence[str]) -> str:
 
 
 def as_json(gated: Gated) -> bytes:
-    """Returns the result with its reasons. passes: none if the runs cannot decide; false for a row beyond an absolute
-    limit even then."""
+    """Returns the result with its reasons as JSON. The field `passes` is false if a row is beyond an absolute limit,
+    else null if the runs cannot decide."""
     passes = False if gated.broken else None if gated.unlike else gated.decision.passes
     answer = {
         "format": _FORMAT, "passes": passes, "unlike": gated.unlike, "unused": gated.unused, "missing": gated.missing,

@@ -20,10 +20,11 @@ from tollmeter.report.tables import with_sizes
 from tollmeter.studies.choices import ranked_options
 
 FEW_PROBES = 3
+"""Highest number of probes whose numbers are in the headline."""
 
 
 def headline(results: Results) -> str:
-    """Returns the answer, or that the question has none; and whether a longer run would make it more precise."""
+    """Returns the answer of a run, or why it has none; and a sentence if a longer run would not be more precise."""
     return " ".join(filter(None, (no_answer(results), _answer(results), limit(results))))
 
 
@@ -32,9 +33,9 @@ def _answer(results: Results) -> str:
     pair; else the ends of the hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
     study, rankings = results.index.study, ranked_options(results, results.suite) if results.suite is not None else {}
     advice = [best_alternative(ranking)[0] for ranking in list(rankings.values())[:1]]
-    own = (study.worth, *advice, tally_in_words(study.tally)) if study is not None else ()
-    if any(own):
-        return " ".join(filter(None, own))
+    of_study = (study.worth, *advice, tally_in_words(study.tally)) if study is not None else ()
+    if any(of_study):
+        return " ".join(filter(None, of_study))
     if _is_answer(results):
         return f"{pair_sentences(results)[0]}."
     if bills := bill_sentence(results.index.rows, results.probes):
@@ -52,8 +53,8 @@ def of_few_probes(results: Results, known: Container[str] = ()) -> list[str]:
     is_compared = (
         results.index.opposed or results.index.run.uncompared or (results.suite is not None and results.suite.published)
     )
-    own = native(results.index.rows, results.index.machine.architecture) or results.index.rows
-    rows = [row for row in own if row.status == "ok" and row.median is not None]
+    native_rows = native(results.index.rows, results.index.machine.architecture) or results.index.rows
+    rows = [row for row in native_rows if row.status == "ok" and row.median is not None]
     probes = {row.probe: results.probes[row.probe] for row in rows if row.probe in results.probes}
     if is_compared or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
         return []
@@ -67,7 +68,7 @@ def _of_probe(probe: Probe, rows: list[Row]) -> str:
     of_metric = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
     ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
     points = f" at {len(of_metric)} points" if len(of_metric) > 1 else ""
-    if metric.unit in RATES and of_metric[0].clock == "instructions":  # where no second passes that a rate is of
+    if metric.unit in RATES and of_metric[0].clock == "instructions":  # counted instructions have no rate per second
         of_one = RATES[metric.unit][0].removesuffix("s")
         return f"{rows[0].probe} executes {' to '.join(ends)}{points} for one {of_one}"
     return f"{rows[0].probe} measures {' to '.join(ends)}{points}: {metric.summary}"
@@ -95,8 +96,8 @@ class Problems:
 
 
 def problems(results: Results) -> Problems:
-    """Returns the problems; `No problem found` only for a run that could have found one. A claim is printed without its
-    explanation, which is printed with the findings."""
+    """Returns the problems of a run; `No problem found` only for a run that could have found one. Claims are shortened:
+    the findings print their explanations."""
     findings = [finding for finding in tables.findings(results) if finding.severity != "note"]
     limit = _limit(results)
     if not findings:
@@ -110,12 +111,12 @@ def problems(results: Results) -> Problems:
 
 def _families(results: Results) -> list[str]:
     """Returns the families of probes that timed this machine by its own clock, whose rows the rules use."""
-    own = native(results.index.rows, results.index.machine.architecture)
-    return sorted({row.probe.partition(".")[0] for row in own if row.status == "ok"})
+    native_rows = native(results.index.rows, results.index.machine.architecture)
+    return sorted({row.probe.partition(".")[0] for row in native_rows if row.status == "ok"})
 
 
 def _limit(results: Results) -> str:
-    """Returns why problems may have gone unseen; empty if the run carries every problem that its rows give."""
+    """Returns why the run may have missed problems; empty if it reports every problem that its rows show."""
     if run_verdict.is_under_way(results.index.run):
         return "the run is still being measured"
     if not run_verdict.has_numbers(results):
@@ -154,7 +155,7 @@ def pair_sentences(results: Results) -> list[str]:
 
 
 def below_the_headline(results: Results) -> list[str]:
-    """Returns the sentences of pairs, except the only ratio, which is in the headline."""
+    """Returns the sentences of `pair_sentences`; none if the headline has the only one."""
     return [] if _is_answer(results) else pair_sentences(results)
 
 

@@ -23,7 +23,9 @@ from tollmeter.report.text_layout import INDENT
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHANGE = "│"
 _WIDEST, _NARROW = 72, 24
+"""Highest width of a series that is drawn alone, and width of a series in a table, in characters."""
 MOST_TABLES, MOST_USUAL = 6, 20
+"""Highest number of series with a table each, and of unchanged series in a list."""
 STATES = {
     "uncontended": "uncontended core", "all": "over all samples", "contended": "contended core",
     "unknown": "contention unknown", "first": "first mode", "second": "second mode",
@@ -57,10 +59,10 @@ def blocks(
 def _unchanged(series: Sequence[RowSeries], usual: Sequence[Key]) -> list[RowSeries]:
     """Returns the unchanged series in the order of `usual`, for each row the series with most runs."""
     longest: dict[Key, RowSeries] = {}
-    for each in sorted(series, key=lambda one: len(one.readings)):
-        longest[row_key(each.row)] = each
+    for row_series in sorted(series, key=lambda each: len(each.readings)):
+        longest[row_key(row_series.row)] = row_series
     known = [longest[key] for key in usual if key in longest]
-    return [each for each in known if not each.steps][:MOST_USUAL]
+    return [row_series for row_series in known if not row_series.steps][:MOST_USUAL]
 
 
 def _machine_line(series: Sequence[RowSeries]) -> str:
@@ -154,10 +156,10 @@ def _change_text(series: RowSeries, step: SeriesStep, elsewhere: Sequence[str] =
     ratio = step.change.ratio
     figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
     unit = " in cycles" if series.in_cycles else ""
-    own = [each for each in step.differences if each not in elsewhere]
-    own += [SAME_INSTRUCTIONS] if step.change.same_instructions else []
+    named = [each for each in step.differences if each not in elsewhere]
+    named += [SAME_INSTRUCTIONS] if step.change.same_instructions else []
     why = (
-        "; ".join([*own, *(["see below"] if elsewhere else [])])
+        "; ".join([*named, *(["see below"] if elsewhere else [])])
         or "no recorded fact of the machine or the build differs"
     )
     return f"× {figure.number} {figure.sure}{unit}, {step.change.verdict}: {why}"
@@ -176,12 +178,12 @@ def _drawn(series: RowSeries, width: int) -> str:
     )
     middle = (max(values) + min(values)) / 2
     span = max(max(values) - min(values), 2 * usual) or 1.0
-    each = -(-len(values) // max(1, width - len(series.steps)))
+    runs_per_block = -(-len(values) // max(1, width - len(series.steps)))
     steps = {step.place for step in series.steps}
     drawn = ""
-    for begin in range(0, len(values), each):
-        height = (fmean(values[begin : begin + each]) - middle) / span + 0.5
-        drawn += CHANGE * any(place in steps for place in range(begin, begin + each))
+    for begin in range(0, len(values), runs_per_block):
+        height = (fmean(values[begin : begin + runs_per_block]) - middle) / span + 0.5
+        drawn += CHANGE * any(place in steps for place in range(begin, begin + runs_per_block))
         drawn += BLOCKS[min(len(BLOCKS) - 1, int(height * len(BLOCKS)))]
     return drawn
 

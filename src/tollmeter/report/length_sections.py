@@ -18,13 +18,16 @@ from tollmeter.report.numbers import DASH, plain, quantity, size, time
 from tollmeter.report.tables import CLOCKS
 
 MOST_LENGTHS = 5
+"""Highest number of lengths in a table."""
 SAME = 0.03
+"""Relative difference of rates up to which two ABIs are the same."""
 _TRAPS = "trapped"
+"""Name of the implementation whose instructions trap into the kernel."""
 
 
 @dataclass(frozen=True)
 class LengthSeries:
-    """One implementation of one ABI, by length."""
+    """The rows of one implementation for one ABI, by length. way: name of the implementation."""
 
     abi: str
     way: str
@@ -37,8 +40,8 @@ class LengthSeries:
 
 @dataclass(frozen=True)
 class Section:
-    """A kernel at one precision on one target by one clock. ways: the fastest first, as the probe lists them. first: it
-    has the most rows of its target."""
+    """The rates of a probe at one precision, on one target by one clock. ways: names of the implementations, fastest
+    first, as the probe lists them. first: whether it is the first section of its target and clock."""
 
     results: Results
     probe: str
@@ -66,12 +69,14 @@ class Section:
     @property
     def models(self) -> list[Modelled]:
         of_clock = self.results.index.modelled if self.clock == "instructions" else ()
-        own = (self.probe, self.target, self.precision)
-        return [one for one in of_clock if (one.probe, one.target, one.parameters.get("precision", "")) == own]
+        key = (self.probe, self.target, self.precision)
+        return [
+            model for model in of_clock if (model.probe, model.target, model.parameters.get("precision", "")) == key
+        ]
 
     @property
     def several(self) -> bool:
-        """Returns whether it compares several implementations or ABIs."""
+        """Returns whether the section has several implementations or ABIs, or modelled misses."""
         return len(self.series) > 1 or any(model.reason is None for model in self.models)
 
     @property
@@ -92,9 +97,10 @@ class Section:
 def sections(results: Results) -> tuple[Section, ...]:
     """Returns the sections: rows of the machine's own clock first; within a target, the kernel with most rows first."""
     ordered = _sections(results)
-    places = [(section.target, section.clock) for section in ordered]
-    return tuple(replace(section, first=place not in places[:before])
-                 for before, (section, place) in enumerate(zip(ordered, places, strict=True)))  # fmt: skip
+    first: dict[tuple[str, str], Section] = {}
+    for section in ordered:
+        first.setdefault((section.target, section.clock), section)
+    return tuple(replace(section, first=first[section.target, section.clock] is section) for section in ordered)
 
 
 def _by_the_study(section: Section, series: LengthSeries) -> str:
@@ -102,9 +108,9 @@ def _by_the_study(section: Section, series: LengthSeries) -> str:
     an emulated FPU are not the hardware's."""
     suite = section.results.suite
     lines = (line for figure in suite.figure for line in figure.line) if suite else ()
-    place = (series.abi, section.target, series.way)
+    key = (series.abi, section.target, series.way)
     named = (line.name for line in lines
-             if (line.row.abi, line.row.target, line.row.parameters.get("way")) == place)  # fmt: skip
+             if (line.row.abi, line.row.target, line.row.parameters.get("way")) == key)  # fmt: skip
     return next(named, "").partition(", ")[2]
 
 
@@ -125,7 +131,7 @@ def _sections(results: Results) -> list[Section]:
 
 def _section(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> Section:
     probe, target, clock, precision = key
-    own = main_abi(rows, results.index.machine.architecture)
+    main = main_abi(rows, results.index.machine.architecture)
     parameters = results.probes[probe].parameters if probe in results.probes else ()
     ways = next((parameter.choices for parameter in parameters if parameter.name == "way"), ())
     by_name: dict[tuple[str, str], dict[int, Row]] = {}
@@ -133,7 +139,7 @@ def _section(results: Results, key: tuple[str, str, str, Value], rows: Sequence[
         way = str(row.parameters.get("way", ""))
         if clock != "instructions" or way != _TRAPS:
             by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
-    ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
+    ranked = sorted(by_name, key=lambda name: (name[0] != main, name[0], ways.index(name[1]) if name[1] in ways else 0))
     series = tuple(LengthSeries(abi, way, by_name[abi, way]) for abi, way in ranked)
     return Section(results, probe, target, clock, precision, series, ways)
 
@@ -226,18 +232,18 @@ def _knees(section: Section) -> list[str]:
 
 
 def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
-    """Yields the ABIs and the behaviour of their rates over length, all of one implementation. Each sentence is yielded
-    once, with all ABIs that it applies to."""
+    """Yields ABIs, and a sentence on how their rates change with length. Each sentence is yielded once, with all its
+    ABIs. curves: curves of one implementation."""
     falls = [(curve.abi, fall) for curve in curves for fall in curve.falls]
     of_length = [fall for _, fall in falls if fall.cause == "length"]
     length_abis = dict.fromkeys(abi for abi, fall in falls if fall.cause == "length")
     flat = [curve for curve in curves if not curve.falls]
-    said = [(_fall(fall), abi) for abi, fall in falls if fall.cause == "memory"]
-    said += [(_fall_of_length(of_length), abi) for abi in length_abis]
-    said += [(_fall(fall), abi) for abi, fall in falls if fall.cause == "unknown"]
-    said += [(_no_fall(flat), curve.abi) for curve in flat]
+    sentences = [(_fall(fall), abi) for abi, fall in falls if fall.cause == "memory"]
+    sentences += [(_fall_of_length(of_length), abi) for abi in length_abis]
+    sentences += [(_fall(fall), abi) for abi, fall in falls if fall.cause == "unknown"]
+    sentences += [(_no_fall(flat), curve.abi) for curve in flat]
     abis: dict[str, list[str]] = {}
-    for sentence, abi in said:
+    for sentence, abi in sentences:
         abis.setdefault(sentence, []).append(abi)
     yield from ((", ".join(several), sentence) for sentence, several in abis.items())
 

@@ -25,8 +25,9 @@ _LOCAL = "local"
 
 
 def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
-    """Returns each row with a number, its requested or distinguishing parameters, and its target if targets differ.
-    whole: all rows; else the typical rows and a pointer to the others, or None for more than `most`."""
+    """Returns the table of the rows with a number, with requested or distinguishing parameters, and with targets if
+    they differ. whole: includes all rows; else only typical rows if there are many, with the command that prints the
+    others. None without rows, or for more than `most`."""
     rows = [row for row in results.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
@@ -116,7 +117,7 @@ def _varying(rows: Sequence[Row]) -> set[tuple[str, str]]:
     for row in rows:
         for name in names[row.probe]:
             values[row.probe, name].add(row.parameters.get(name))
-    return {key for key, seen in values.items() if len(seen) > 1}
+    return {key for key, several in values.items() if len(several) > 1}
 
 
 def value_in_words(results: Results, row: Row, name: str) -> str:

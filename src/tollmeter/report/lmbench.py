@@ -29,7 +29,7 @@ _NAME = r"(?!localhost)\S+"
 # ---- written --------------------------------------------------------------------------------------------------------
 
 _Values = dict[ResultLine, tuple[float, float]]
-"""Number of a line, and for the last line of a table its size in MB."""
+"""Number of each line of a result file, and for the last line of a table its size in MB."""
 
 
 def result_text(index: Index) -> str:
@@ -69,8 +69,8 @@ def _size_bytes(index: Index, number: Number) -> int:
 
 
 def _table(lines: _Values) -> Iterator[str]:
-    """Yields the lines of a table. getsummary reads the last line as memory, at any size: if memory is missing, the
-    last line has no number."""
+    """Yields the lines of a table of a result file. getsummary reads the last line as memory, whatever its size: if
+    memory was not measured, the last line has no number."""
     last = None
     for key in dict.fromkeys(line.key for line in lines):
         of_key = {line.place: value for line, value in lines.items() if line.key == key}
@@ -114,7 +114,8 @@ def _number(text: str, line: ResultLine) -> float | None:
 
 
 def _cells(text: str, line: ResultLine) -> list[str]:
-    """Returns the words of the number's line, from its key or size on."""
+    """Returns the words of that line of a result file which has the number, its key or size first; empty without the
+    line."""
     lines = [re.escape(part).replace("NAME", _NAME).replace(r"0\.00", "") for part in line.head.split("\n")]
     head = r"^" + r".*\n(?:.*\n)*?".join(lines)
     if not line.key:
@@ -150,15 +151,15 @@ _SHORTEST_HEAD = 6
 
 
 def lmbench_summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
-    """Returns a run, and below it in each table the result files of lmbench. A machine without a number of its own has
-    no line, and a table without a machine is left out."""
+    """Returns lmbench's summary of a run, and below the run in each table the result files of lmbench. A table leaves
+    out a machine without a number in it, and a table without a machine is left out. others: the result files."""
     machine = index.machine
-    own = _means(lambda number, _: number(index))
-    lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, own), *others)
+    numbers = _means(lambda number, _: number(index))
+    lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, numbers), *others)
     text = ""
     for place, (head, columns) in enumerate(SECTIONS.items()):
-        own_columns = [at for at, column in enumerate(columns) if not column.always]
-        shown = [line for line in lines if any(line.numbers[place][at] for at in own_columns)]
+        measured_columns = [at for at, column in enumerate(columns) if not column.always]
+        shown = [line for line in lines if any(line.numbers[place][at] for at in measured_columns)]
         text += head + "".join(_line(columns, line, place) for line in shown) if shown else ""
     return _TITLE + (text or _NOTHING)
 

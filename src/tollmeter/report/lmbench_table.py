@@ -17,6 +17,7 @@ from tollmeter.model.base import InferenceKind, StateName
 from tollmeter.numbers.meanings import whole_number
 
 Number = Callable[[Index], float | None]
+"""Returns a number of the summary from a run; None if the run has none."""
 _STATES: tuple[StateName | None, ...] = ("uncontended", "all", None)
 """States of the core in which rows are subtracted from each other, in order of preference."""
 
@@ -97,7 +98,8 @@ class RowMedian:
         return median / self.unit if median else None
 
     def row(self, index: Index) -> Row | None:
-        """Returns the row that was timed on this machine, of its own ABI if there is one."""
+        """Returns the row timed by the hardware's clock: of the largest buffer if that is requested, else of this
+        machine's own ABI; None without one."""
         least_bytes = beyond_bytes(index.machine) if self.largest else 0
         rows = [
             row
@@ -143,7 +145,7 @@ def copies(index: Index) -> float | None:
 
 
 def _inferred(kind: InferenceKind) -> Number:
-    """Returns an inferred property of the nearest level."""
+    """Returns the first inferred property of a kind that has a value."""
     return lambda index: next(
         (inference.value for inference in index.inferred if inference.kind == kind and inference.value), None
     )

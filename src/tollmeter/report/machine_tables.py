@@ -35,6 +35,7 @@ from tollmeter.studies.attempts import outcomes_of
 
 CANNOT = "cannot tell"
 PASSED_BY = 1.1
+"""Ratio of the read rate to the yardstick above which a note explains why it is higher."""
 OF_LOAD: tuple[InferenceKind, ...] = (
     "idle_latency", "latency_at_share", "loaded_latency", "latency_knee", "most_traffic",
 )  # fmt: skip
@@ -44,8 +45,8 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 
 
 def all_tables(results: Results, rows: Table | None = None, tolls: Sequence[Table | None] | None = None) -> list[Table]:
-    """Returns every table of the run. rows: the listing of its rows, if it is printed too. tolls: the toll
-    tables of a first screen; it has no tables of details that its memory table and its tolls summarise."""
+    """Returns every table of the run. rows: the listing of its rows, if it is printed too. tolls: the toll tables of a
+    first screen, which omits the tables that its memory table and its tolls summarise."""
     few = tolls is not None
     memory = tables.memory_table(results)
     every = (
@@ -99,7 +100,7 @@ def _note(results: Results, inference: Inference) -> str:
 
 
 def _of_direction(results: Results, inference: Inference, kind: str) -> Inference | None:
-    """Returns the inference of another kind in one direction."""
+    """Returns the inference of another kind that has the same direction; None without one."""
     direction = inference.parameters.get("direction")
     same = (other for other in results.index.inferred if other.parameters.get("direction") == direction)
     return next((other for other in same if other.kind == kind), None)
@@ -128,10 +129,10 @@ MOST_WITH_INTERVALS = 4
 def node_tables(results: Results) -> tuple[Table, ...]:
     """Returns tables with a line for each reading node and a column for each node that holds the memory; none for
     unmeasured nodes."""
-    own = native(results.index.rows, results.index.machine.architecture)
+    native_rows = native(results.index.rows, results.index.machine.architecture)
     tables_of_nodes = []
     for title, means, wanted in QUANTITIES:
-        rows = [row for row in with_meaning(own, results.probes, means) if _is_of(row, wanted)]
+        rows = [row for row in with_meaning(native_rows, results.probes, means) if _is_of(row, wanted)]
         figures = {(row.parameters["node"], row.parameters["home"]): of_row(row) for row in rows}
         nodes, homes = (sorted({int(pair[side]) for pair in figures}) for side in (0, 1))
         if len(homes) > MOST_WITH_INTERVALS:
@@ -140,7 +141,7 @@ def node_tables(results: Results) -> tuple[Table, ...]:
         lines = [Line((f"from node {node}", *(figures.get((node, home), DASH) for home in homes))) for node in nodes]
         if lines:
             tables_of_nodes.append(Table(columns, lines))
-    return (*tables_of_nodes, *_share_of_modules(results, own))
+    return (*tables_of_nodes, *_share_of_modules(results, native_rows))
 
 
 def _is_of(row: Row, wanted: Mapping[str, str]) -> bool:
@@ -153,11 +154,11 @@ _BYTES_OF_TRANSFER = 8
 (DDR5)."""
 
 
-def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
+def _share_of_modules(results: Results, native_rows: Sequence[Row]) -> Iterator[Table]:
     """Yields the share that all CPUs of a node reach of its memory modules' transfer rate as configured by the
     firmware."""
     rows = [
-        row for row in with_meaning(own, results.probes, "bandwidth-of-node")
+        row for row in with_meaning(native_rows, results.probes, "bandwidth-of-node")
         if row.parameters.get("cpus") == "all" and row.parameters["node"] == row.parameters["home"]
     ]  # fmt: skip
     facts = results.index.machine.facts
@@ -188,8 +189,8 @@ def load_table(results: Results) -> Table | None:
     curves: dict[tuple[tuple[str, Value], ...], dict[tuple[InferenceKind, Value], Inference]] = {}
     for inference in results.index.inferred:
         if inference.kind in OF_LOAD:
-            of = tuple((name, value) for name, value in inference.parameters.items() if name != "share")
-            curves.setdefault(of, {})[inference.kind, inference.parameters.get("share", "")] = inference
+            key = tuple((name, value) for name, value in inference.parameters.items() if name != "share")
+            curves.setdefault(key, {})[inference.kind, inference.parameters.get("share", "")] = inference
     shares = sorted(
         {share for cells in curves.values() for kind, share in cells if kind == "latency_at_share"}, key=int
     )
@@ -198,11 +199,11 @@ def load_table(results: Results) -> Table | None:
         ("most_traffic", ""), ("latency_knee", ""),
     ]  # fmt: skip
     titles = ["unloaded", *(f"at {share} %" for share in shares), "at the most", "most traffic", "saturated from"]
-    varying = [name for name in ("node", "size") if len({dict(of).get(name) for of in curves}) > 1]
+    varying = [name for name in ("node", "size") if len({dict(key).get(name) for key in curves}) > 1]
     lines = [
-        Line((_of_load(dict(of), varying), *(_value(found[cell]) if cell in found else DASH for cell in cells)),
+        Line((_of_load(dict(key), varying), *(_value(found[cell]) if cell in found else DASH for cell in cells)),
              reason if (reason := found["latency_knee", ""].reason) else "")
-        for of, found in sorted(curves.items(), key=lambda curve: share_of_writes(str(dict(curve[0]).get("mix"))) or 0)
+        for key, found in sorted(curves.items(), key=lambda curve: share_of_writes(str(dict(curve[0]).get("mix"))) or 0)
     ]  # fmt: skip
     return Table([Column("Latency under load"), *(Column(title, True) for title in titles)], lines) if lines else None
 
@@ -219,13 +220,14 @@ UNRESOLVED = "not resolved"
 
 
 def instruction_table(results: Results) -> Table | None:
-    """Returns the table; None if the run measured none of its lines."""
+    """Returns the costs of branches and forwarded loads, and the measured and published sizes of structures of the
+    instruction side; None if the run measured none."""
     index = results.index
-    own = native(index.rows, index.machine.architecture)
+    native_rows = native(index.rows, index.machine.architecture)
     lines = [
         Line((words.format(**row.parameters), of_row(row), ""))
         for means, words in COSTS_OF_CORE.items()
-        for row in with_meaning(own, results.probes, means)
+        for row in with_meaning(native_rows, results.probes, means)
     ]
     for held in index.inferred:
         if held.kind == "held":
@@ -258,18 +260,21 @@ def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
     shown = []
     for answer in results.index.kinds[1:]:
         index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
-        own = msgspec.structs.replace(results, index=index)
-        toll_table = tables.toll_table(own, best_known(own) if few else None)
-        titled = (("Memory", tables.memory_table(own)), ("Tolls", tables.brief(toll_table) if few else toll_table))
+        results_of_kind = msgspec.structs.replace(results, index=index)
+        toll_table = tables.toll_table(results_of_kind, best_known(results_of_kind) if few else None)
+        titled = (
+            ("Memory", tables.memory_table(results_of_kind)),
+            ("Tolls", tables.brief(toll_table) if few else toll_table),
+        )
         shown += [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
     return shown
 
 
 def _titled(table: Table, title: str) -> Table:
     """Returns the table without columns that were not measured on this kind of core."""
-    for place in range(len(table.columns) - 1, 0, -1):
-        if all(str(line.cells[place]).strip() == DASH for line in table.rows):
-            table = without_column(table, place)
+    for index in range(len(table.columns) - 1, 0, -1):
+        if all(str(line.cells[index]).strip() == DASH for line in table.rows):
+            table = without_column(table, index)
     first, *others = table.columns
     return replace(table, columns=(replace(first, name=title), *others))
 
@@ -301,24 +306,30 @@ _RATES = ("B/s", "flop/s", "op/s")
 
 
 def clocks_table(results: Results) -> Table | None:
-    """Returns a line for each point that was timed over a serial line; None without one."""
+    """Returns the table of times over a serial line, beside the times by the probe's own clock; None if no point was
+    timed so."""
     first: dict[tuple[object, ...], Row] = {}
     for row in results.index.rows:
         if row.clock == "external" and row.status == "ok":
             first.setdefault((row.probe, row.abi, row.target, *sorted(row.parameters.items())), row)
     marks = [[outcome.marks for outcome in outcomes_of(results, row) if outcome.marks] for row in first.values()]
-    lines = [_clock_line(row, seen) for row, seen in zip(first.values(), marks, strict=True) if seen]
+    lines = [
+        _clock_line(row, marks_of_visits)
+        for row, marks_of_visits in zip(first.values(), marks, strict=True)
+        if marks_of_visits
+    ]
     right = [Column(name, right=True) for name in ("by the line", "by its own", "ratio", "empty test")]
     return Table([Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
 
 
-def _clock_line(row: Row, seen: list[Marks]) -> Line:
-    empty = [marks.empty_ns for marks in seen if marks.empty_ns is not None]
+def _clock_line(row: Row, marks_of_visits: list[Marks]) -> Line:
+    empty = [marks.empty_ns for marks in marks_of_visits if marks.empty_ns is not None]
     ratio = row.own_ratio
     own = row.median * (1 / ratio if row.unit in _RATES else ratio) if ratio and row.median else None
     name = " ".join([row.probe, *(str(value) for value in row.parameters.values())])
     came, lost, doubled, inserted = (
-        count(sum(getattr(marks, what) for marks in seen)) for what in ("came", "lost", "doubled", "inserted")
+        count(sum(getattr(marks, what) for marks in marks_of_visits))
+        for what in ("came", "lost", "doubled", "inserted")
     )
     return Line(
         (
@@ -445,7 +456,8 @@ def node_table(machine: Machine) -> Table | None:
 
 
 def _quota(text: str) -> str:
-    """Returns the quota of a control group: microseconds of CPU time, and the period in which it may use them."""
+    """Returns a control group's quota in CPUs, in words; empty without a quota. text: `cpu.max`, the microseconds of
+    CPU time that the group may use in each period, and the period in microseconds."""
     used_us, _, period_us = text.partition(" ")
     is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", text, re.ASCII)
     return f"{int(used_us) / int(period_us):g} CPUs" if is_limited else ""

@@ -59,13 +59,13 @@ def text(value: str) -> str:
 
 def _head(results: Results) -> list[str]:
     cpu, *facts = tables.facts_of(results.index.machine)
-    seen = problems(results)
+    problems_found = problems(results)
     return [
         f"# {text(cpu)}",
         text(" · ".join(facts)),
         text(f"{tables.when(results)}: {tables.extent(results)}"),
         text(headline(results)),
-        f"**{text(seen.lead)}**{text(str(seen).removeprefix(seen.lead))}",
+        f"**{text(problems_found.lead)}**{text(str(problems_found).removeprefix(problems_found.lead))}",
         text(tables.upper(run_verdict.verdict_sentence(results))),
         *map(text, tables.run_remarks(results.index.run).values()),
     ]

@@ -83,7 +83,8 @@ def _by_matrix_extensions(facts: Mapping[str, str]) -> str:
 
 
 def _by_model(facts: Mapping[str, str]) -> str:
-    """Returns the key of a CPU model; empty if the facts have no family, or one without a source."""
+    """Returns the name of the core by its family and model; empty if the facts have no family, or one without a
+    source."""
     try:
         family, model = int(facts.get("cpu_family", "")), int(facts.get("cpu_model_number", ""))
     except ValueError:

@@ -23,7 +23,9 @@ DASH = "–"
 MINUS = "−"
 
 ODD_BYTES = 1 << 16
+"""Size in bytes from which a size that is odd in every unit is rounded to four digits."""
 LISTED_TOLL = "system call"
+"""Toll that a list of machines or runs shows."""
 
 
 NOTHING = Figure(DASH)
@@ -129,8 +131,8 @@ def _in_multiples(
     least: float = ROUNDED_UP,
     unit: str = "",
 ) -> Figure:
-    """Returns a figure in the largest unit step of which it has at least this share: with 0.9995, 999.7 ns is
-    1.00 µs."""
+    """Returns a figure in the largest step of a unit of which the median is at least the share `least`: with 0.9995,
+    999.7 ns is 1.00 µs. unit: text after the name of the step."""
     if median is None or not math.isfinite(median):
         return NOTHING
     step, name = next((pair for pair in steps if abs(median) / pair[0] >= least), steps[-1])
@@ -305,7 +307,7 @@ def cycles_of_toll(toll: Toll) -> str:
 
 
 def guess(value: float, unit: str) -> Figure:
-    """Returns a figure of too few visits for an interval: two digits."""
+    """Returns a figure with two digits and `~`, of a value from too few visits for an interval."""
     figure = two_digits(value, unit)
     return Figure(f"~ {figure.number}", figure.unit)
 

@@ -184,7 +184,8 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _below_memory(results: Results) -> list[str]:
-    """Returns what a mark of the memory table means, the published latencies, and why levels have gaps."""
+    """Returns the lines below the memory table: the meaning of its mark, the published latencies, and why levels have
+    gaps."""
     levels, machine = results.index.hierarchy, results.index.machine
     is_marked = any(disagrees(level, machine) for level in levels)
     mark = "≠: the size that the system reports lies outside the measured interval." if is_marked else ""
@@ -193,7 +194,7 @@ def _below_memory(results: Results) -> list[str]:
 
 
 def _of_machine(results: Results) -> list[Block]:
-    """Returns what is below the memory: kinds of core, memory nodes, loads beside traffic, clocks."""
+    """Returns the blocks that follow the memory table: kinds of core, memory nodes, loads beside traffic, clocks."""
     every: list[Block | None] = [
         *machine_tables.of_kinds(results), *machine_tables.kind_tables(results), *machine_tables.node_tables(results),
         machine_tables.load_table(results), tables.no_levels(results), machine_tables.clocks_table(results),
@@ -259,11 +260,11 @@ def _template_text(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
+    environment = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.filters |= {"bound": bound, "prose": prose, "explaining": explain_words}
-    made.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
-    return made
+    environment.filters |= {"bound": bound, "prose": prose, "explaining": explain_words}
+    environment.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
+    return environment
 
 
 def prose(text: str) -> Markup:
@@ -277,8 +278,8 @@ def prose(text: str) -> Markup:
 # The script that draws the page's charts: Vega, Vega-Lite and their expression interpreter, as vl-convert has them.
 #
 # Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
-# and the text is kept under build/. A page needs no more than the text: where vl-convert itself is not installed it is
-# fetched for that moment alone.
+# and the text is kept under build/. A page needs only the text: where vl-convert is not installed, it is downloaded to
+# a temporary folder.
 
 MAKE = """
 import sys
@@ -287,7 +288,9 @@ import vl_convert
 sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())
 """
 LEAST_BYTES = 100_000
+"""Fewest bytes of a complete script."""
 SECONDS = 120
+"""Seconds after which making the script has failed."""
 
 
 def chart_script_text(folder: Path = ROOT / "build") -> str:
@@ -299,11 +302,11 @@ def chart_script_text(folder: Path = ROOT / "build") -> str:
         if len(text) > LEAST_BYTES:
             return text
     if is_installed(CHARTS):
-        text = harmless(_made())
+        text = harmless(_drawing_script())
     else:
         notify("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
         with tempfile.TemporaryDirectory() as scratch:
-            text = harmless(_made(str(fetched(ROOT, CHARTS, scratch))))
+            text = harmless(_drawing_script(str(fetched(ROOT, CHARTS, scratch))))
     with contextlib.suppress(OSError):  # where no copy can be kept, it is made again next time
         folder.mkdir(exist_ok=True)
         write_whole(kept, text.encode())
@@ -316,8 +319,9 @@ def harmless(script: str) -> str:
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _made(*folders: str) -> str:
-    """Returns the rendered charts. folders: location of vl-convert, if it is not with other packages."""
+def _drawing_script(*folders: str) -> str:
+    """Returns the script that draws charts, from vl-convert in a child process. folders: folders that contain
+    vl-convert, if it is not installed with other packages. Raises Failure (5) if the script cannot be made."""
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
             "checkout", [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True,

@@ -18,7 +18,7 @@ from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
 TYPED = ("command", "anew", "places")
-"""Parts of the request that one command contains."""
+"""Parts of the request that the printed command contains."""
 HINTS = (
     (r"cache|huge|page|tlb|latency|l[123]", "latency"),
     (r"bandwidth|prefetch|stream", "bandwidth"),
@@ -31,7 +31,8 @@ HINTS = (
 
 @dataclass(frozen=True)
 class Dossier:
-    """A probe's question, results, gaps, charts, and rows with a number.
+    """The question, results, gaps, charts, and rows with a number of one probe. seen: revision, ABIs and discarded
+    samples, in words. shown: its general charts; charts: its other charts. parameters: columns of its rows.
 
     gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks. explain: the
     command that explains its numbers."""
@@ -51,9 +52,9 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """One family of probes or one group of the suite, with its question. charts: charts of several of its probes. lead:
-    the chart of a group that is always open: the first of several probes, else of one. extent: what it contains, in
-    words."""
+    """One family of probes or one group of the suite. charts: charts of several of its probes. lead: the chart of a
+    group that is always open: the first chart of several probes, else of one. extent: number of questions and of
+    numbers, in words."""
 
     anchor: str
     name: str
@@ -63,47 +64,51 @@ class Family:
     lead: Chart | None
 
 
-def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
+def dossiers(results: Results, drawn: Sequence[Chart], discarded: Discarded) -> tuple[Dossier, ...]:
     """Returns one dossier for each probe that was described or has a row, by name."""
     rows: dict[str, list[Row]] = {name: [] for name in results.probes}
     for row in results.index.rows:
         rows.setdefault(row.probe, []).append(row)
-    return tuple(_dossier(results, name, rows[name], drawn, _discarded(*aside.get(name, (0, Counter()))))
+    return tuple(_dossier(results, name, rows[name], drawn, _discarded(*discarded.get(name, (0, Counter()))))
                  for name in sorted(rows))  # fmt: skip
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping[str, str]) -> tuple[Family, ...]:
-    """Returns the families. folded: charts of the whole machine that are shown with the family of their first probe.
-    groups: of probes for which the suite names one, in place of their family."""
+    """Returns the families and groups of probes. folded: charts of the whole machine that are shown with the family of
+    their first probe. groups: by probe, the group that the suite names in place of its family."""
     members_of: dict[str, list[Dossier]] = {name: [] for name in groups.values()}
     for probe in probes:
         members_of.setdefault(_group(probe.name, groups), []).append(probe)
-    made = []
+    families_made = []
     for name, members in members_of.items():
         charts = tuple(chart for chart in folded if chart.probes and _group(chart.probes[0], groups) == name)
         numbers = sum(len(probe.rows) for probe in members)
         extent = f"{count(len(members), 'question')}, {count(numbers, 'number')}"
-        own = (*charts, *(chart for probe in members for chart in probe.charts)) if name in groups.values() else ()
-        made.append(Family(_anchor(name), name, tuple(members), charts, extent, next(iter(own), None)))
-    return tuple(made)
+        group_charts = (
+            (*charts, *(chart for probe in members for chart in probe.charts)) if name in groups.values() else ()
+        )
+        families_made.append(
+            Family(_anchor(name), name, tuple(members), charts, extent, next(iter(group_charts), None))
+        )
+    return tuple(families_made)
 
 
 def _group(probe: str, groups: Mapping[str, str]) -> str:
     return groups.get(probe) or probe.split(".", maxsplit=1)[0]
 
 
-def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
+def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[Chart], discarded: str) -> Dossier:
     probe = results.probes.get(name)
     with_number = [row for row in rows if row.status == "ok"]
     names = dict.fromkeys(key for row in with_number for key in row.parameters if key != RELATION)
     parameters = (*names, *([RELATION] if any(row.relation for row in with_number) else []))
     abis = dict.fromkeys(row.abi for row in rows)
-    seen = (f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), aside)
+    summary = (f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), discarded)
     return Dossier(
         name=name,
         anchor=_anchor(name),
         question=probe.question if probe else "",
-        seen=tuple(filter(None, seen)),
+        seen=tuple(filter(None, summary)),
         gaps=gaps(rows),
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
@@ -145,16 +150,16 @@ def chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
 
 def command(results: Results) -> str:
     """Returns the command that repeats the measurement."""
-    asked = results.request.get("command")
-    if isinstance(asked, str) and asked:
-        return asked
-    if isinstance(asked, list | tuple) and asked:
-        return shlex.join(str(word) for word in asked)
+    requested = results.request.get("command")
+    if isinstance(requested, str) and requested:
+        return requested
+    if isinstance(requested, list | tuple) and requested:
+        return shlex.join(str(word) for word in requested)
     return typed("run", results.index.run.suite, "--seed", str(results.index.run.seed))
 
 
 def provenance(results: Results) -> list[tuple[str, str]]:
-    """Returns machine facts, the run's facts, and every option, as they were recorded."""
+    """Returns the recorded facts of the machine and of the run, and the requested options, as names and values."""
     machine, run = results.index.machine, results.index.run
     lines = [
         ("host", machine.host),

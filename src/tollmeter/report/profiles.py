@@ -14,7 +14,9 @@ from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.studies.choices import part_like
 
 _MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
+"""Highest number of functions in a table, and least share of the samples of a function in it."""
 COARSE_POINTS = 2.0
+"""Half-width in percentage points from which it is printed after a share."""
 _LEAST_POINTS = 3.0
 """Change in percentage points from which a function is in the sentence."""
 _COUNTED = "instructions"
@@ -35,8 +37,8 @@ def side_by_side(
     left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None,
     published: Sequence[Table] = (),
 ) -> list[Block]:  # fmt: skip
-    """Returns two profiles by function, and their change in words. gain: in throughput by rows, else by profiles.
-    published: tables of a study's own profiles."""
+    """Returns two profiles by function, and their change in words. gain: ratio of throughputs by rows; None to compare
+    the profiles' own times. published: tables of a study's own profiles."""
     titled = tuple(zip(titles, (left, right), strict=True))
     heads = [heading(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}") for title, profile in titled]
     sources = [f"{title}: {source_of(profile)}" for title, profile in titled]
@@ -116,7 +118,8 @@ def profile_verdict(left: Profile, right: Profile, gain: float | None = None) ->
 
 
 def known_like(profile: Profile, forms: Sequence[str]) -> str:
-    """Returns shares with the digits that are known; a dash for a function without a sample."""
+    """Returns the share of functions whose names match the forms, with the digits that its interval supports; a dash
+    without a sample."""
     part = part_like(profile, forms)
     return percentage(part.value, part.high - part.value or None) if part.value else DASH
 

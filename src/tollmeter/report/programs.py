@@ -24,9 +24,11 @@ _TITLES = {
     "counted": "Instructions of the program",
 }
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
+"""Relative change below which 0 is printed, and relative half-width from which an interval is printed."""
 _TWO_DIGITS = 10
+"""Change in per cent below which two digits are printed."""
 _NOTHING = 0.001
-"""Share of a program's need below which a part of a difference counts as none."""
+"""Share of a program's total below which a part of a difference counts as none."""
 _VERBS = {
     (True, True): "takes", (True, False): "would take", (False, True): "saves", (False, False): "would save",
 }  # fmt: skip
@@ -35,7 +37,7 @@ _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches
 
 
 def program_blocks(results: Results) -> list[Block]:
-    """Returns what each program takes under each ABI, the parts of a saving, and what is missing."""
+    """Returns the cost of each program under each ABI, the parts of a saving, and why numbers are missing."""
     return [*program_tables(results), *attribution_blocks(largest(results)), *program_remarks(results)]
 
 
@@ -259,7 +261,9 @@ def best_alternative(ranking: Ranking) -> tuple[str, str]:
         return "Which of these is best here is not known yet: no interval shows a gain of 3 %.", ""
     option, row, gained = known[0]
     what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
-    alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + PRECISION]
+    alike = [
+        other.what for other, _, other_gain in known[1:] if gained.ratio.value / other_gain.ratio.value < 1 + PRECISION
+    ]
     best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
     return best, f"As good within 3 %: {'; '.join(alike)}." if alike else ""
 
@@ -275,8 +279,8 @@ def _gain(gained: RatioOfRows) -> str:
 
 
 def break_even_in_words(even: Even) -> str:
-    """Returns a ratio in words. A cost that is paid once is a difference, so it is known no better than its two
-    terms."""
+    """Returns in words the number of occurrences from which a remedy is better. The remedy's cost, paid once, is a
+    difference, and no more precise than its two terms."""
     asked, once_ns, within_ns = even.asked, even.once_ns, even.within_ns
     clock = f" in virtual time of {even.each.target}" if even.each.clock == VIRTUAL else ""
     head = f"One ({even.each.probe}) costs {of_row(even.each)}{clock}, and {asked.remedy}"

@@ -27,6 +27,7 @@ from tollmeter.report.text_layout import WIDEST
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
 _BAR, PLACE = 26, 52
+"""Highest width of the bar, and the width that is left for the current point, in characters."""
 
 
 class Progress:
@@ -87,7 +88,8 @@ class Progress:
 
     @property
     def takes_numbers(self) -> bool:
-        """Returns whether numbers given now will soon be displayed: making them takes as long as half a visit."""
+        """Returns whether numbers passed now will be displayed soon; a caller need not derive others, which takes as
+        long as half a visit."""
         if self._live is None:
             return self._now() - self._drawn >= SECONDS_BETWEEN_LINES
         return self._now() - self._numbered >= LEAST_SECONDS_BETWEEN_NUMBERS
@@ -142,15 +144,15 @@ class Progress:
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
     """Returns labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
-    own = native(rows, machine.architecture if machine else "")
-    lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
+    native_rows = native(rows, machine.architecture if machine else "")
+    lines = _levels(with_meaning(native_rows, probes, "latency-of-size"), machine)
     fame = {means: place for place, means in enumerate(BEST_KNOWN)}
 
     def rank(line: tuple[Row, Toll]) -> tuple[int, bool]:
         means = meaning(line[0], probes)
         return fame.get(means or "", len(fame)), not is_best_known(means, line[1].parameters)
 
-    for row, toll in sorted(paid(own, probes, None), key=rank):
+    for row, toll in sorted(paid(native_rows, probes, None), key=rank):
         lines.setdefault(printable(toll.toll), _value(row))
     return lines
 
@@ -159,12 +161,12 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
     """Returns for each cache the row whose buffer is midway between the previous cache's capacity and its own, in
     logarithms: other workloads may hold most of a shared cache. For memory, the largest buffer beyond the last-level
     cache."""
-    several = machine.data_sizes() if machine else {}
+    sizes = machine.data_sizes() if machine else {}
     split = {cache.level for cache in machine.caches if cache.kind == "data"} if machine else set()
     sized = [(whole_number(row, "size"), row) for row in rows]
     by_level: dict[str, str] = {}
     below = 0
-    for level, bytes_ in several.items():
+    for level, bytes_ in sizes.items():
         middle = math.sqrt(below * bytes_) if below else bytes_ / 2
         inside = [(abs(math.log(held / middle)), row) for held, row in sized if below < held <= bytes_ * 0.75]
         if inside:
@@ -177,7 +179,7 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
 
 
 def _value(row: Row) -> str:
-    """Returns a value, marked as in doubt until it has enough visits for an interval."""
+    """Returns a row's value as text, with `~` before a value from too few visits for an interval."""
     if not has_interval(row):
         return f"~ {two_digits(row.median, row.unit)}" if row.median else DASH
     return str(quantity(row.median, row.unit, row.low, row.high).bare)

@@ -17,10 +17,12 @@ from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import has_ended, is_written
 
 _MOST_NAMED = 4
+"""Highest number of withheld findings that are named."""
 LEAST_ASIDE = 0.02
 """Share of discarded samples from which it is printed on the first screen: a smaller share changes nothing."""
 UNDER_WAY = "measuring now"
 LONGER, LEAST_BUDGET_S = 3, 60
+"""Ratio of the advised budget to the duration of a run that was too short, and the least budget that is advised."""
 LEAST_SHOWN = 5
 """Fewest numbers of a first screen; a run of fewer numbers lists its rows."""
 LACKS_MEMORY = "MiB of memory, and "
@@ -93,13 +95,13 @@ def verdict_sentence(results: Results) -> str:
         return f"{called(run)}: the journal contradicts itself, and rows are withheld. It is not so that {first}{more}"
     if not has_numbers(results) and not is_under_way(run):
         return ""
-    aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
+    share_discarded = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
     of_points = [f"{run.converged} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence = _of_first_screen(results) or of_points
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     if run.contended_share and not is_contended(run):
         evidence.append(f"core contended {percent(run.contended_share)} of the time")
-    evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
+    evidence += [f"{percent(share_discarded)} discarded"] if share_discarded >= LEAST_ASIDE else []
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
     evidence += [UNRECORDED] if lacks_surroundings(run) else []
@@ -107,8 +109,8 @@ def verdict_sentence(results: Results) -> str:
 
 
 def _of_first_screen(results: Results) -> list[str]:
-    """Returns the state of the first screen's numbers, if most points have not converged: beside a busy sibling these
-    are measured first."""
+    """Returns how many numbers of the first screen are precise, as a list of at most one phrase; empty unless the core
+    was contended and most points have not converged. The points of the first screen are measured first."""
     run = results.index.run
     known, of = narrow(results)
     is_beside_others = (run.contended_share or 0.0) > SOME and 2 * run.converged < run.points
@@ -143,15 +145,16 @@ def why_withheld(results: Results) -> str:
 
 
 def no_answer(results: Results) -> str:
-    """Returns that the question has no answer, and why; empty if it has one."""
+    """Returns a sentence on why the run has no answer; empty if it has one, or is in progress."""
     why = "" if is_under_way(results.index.run) else results.index.run.unanswered
     return f"This run did not produce the requested numbers: {why}." if why else ""
 
 
 def limit(results: Results) -> str:
-    """Returns that no longer run makes most of the numbers more precise; empty if one does."""
-    run, in_turns = results.index.run, results.index.opposed and results.index.study is None
-    if not run.limited or 2 * run.limited < run.points or in_turns or run.uncompared:
+    """Returns a sentence if a longer run would make most numbers no more precise, since runs differ; else an empty
+    one."""
+    run, is_comparison = results.index.run, results.index.opposed and results.index.study is None
+    if not run.limited or 2 * run.limited < run.points or is_comparison or run.uncompared:
         return ""
     return f"Runs of this machine differ by more than {100 * run.precision:g} %, so a longer run is no more precise."
 
@@ -175,42 +178,43 @@ def next_step(results: Results) -> Step:
 
 
 def _beside_others(run: RunInfo, again: str) -> Step:
-    """Returns the step for a disturbed run. Programs of this machine can be ended; activity of other guests cannot, so
-    an alternative is named."""
-    seen = run.surroundings
+    """Returns the next step after a disturbed run. again: the command that repeats the run. Programs of this machine
+    can be ended; other guests cannot, so an alternative is named."""
+    surroundings = run.surroundings
     longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
-    if seen and (seen.company or (seen.others or 0.0) > SOME):
+    if surroundings and (surroundings.company or (surroundings.others or 0.0) > SOME):
         return Step(again, f"when the other programs have ended{f', or with{longer}' if longer else ''}")
     if not longer:
         return Step(again, "with fewer probes, or in a guest with whole cores")
     return Step(f"{again}{longer}", "lets most points converge; fewer probes do too, or a guest with whole cores")
 
 
-def _unthrottled(seen: Surroundings | None) -> str:
-    """Returns the changes to the start of the next run that avoid throttling."""
-    if seen is None:
+def _unthrottled(surroundings: Surroundings | None) -> str:
+    """Returns how to start the next run so that it is not throttled, as part of a sentence."""
+    if surroundings is None:
         return ""
     changes = {
-        "at the usual priority, without nice or chrt": seen.nice > 0 or seen.policy != "other",
-        "outside the control group that limits its CPU time": seen.throttled_s > 0,
-        "without a seccomp filter": seen.seccomp_filters,
-        "without a tracer": seen.traced,
+        "at the usual priority, without nice or chrt": surroundings.nice > 0 or surroundings.policy != "other",
+        "outside the control group that limits its CPU time": surroundings.throttled_s > 0,
+        "without a seccomp filter": surroundings.seccomp_filters,
+        "without a tracer": surroundings.traced,
     }
     return " and ".join(change for change, is_needed in changes.items() if is_needed)
 
 
 def _longer_s(results: Results) -> float:
-    """Returns the longer budget in seconds, beyond the time that gave no visits, such as booting a guest."""
+    """Returns the budget in seconds to advise. It exceeds a budget that was spent without enough visits, as on booting
+    a guest."""
     run = results.index.run
     if run.enough_s:
         return run.enough_s
-    asked_s = float(results.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
+    spent_budget_s = float(results.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
     planned_s = float(results.request.get("planned_s", 0))
-    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s, planned_s)
+    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * spent_budget_s, planned_s)
 
 
 def _instead(results: Results) -> Step:
-    """Returns the step if no row has a number, or all have converged: a longer run changes nothing."""
+    """Returns the next step where a longer run changes nothing: no row has a number, or all rows have converged."""
     large = [row for row in results.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:

@@ -18,7 +18,9 @@ from tollmeter.studies.matching_rows import why_none
 from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered_claims
 
 MANY = 3
+"""Fewest claims with a common reason for which it is printed once, above the table."""
 _ABOVE = "above"
+"""Word that refers to a reason above the table."""
 REDRAWN = "published-"
 """Prefix of the names of charts of published values."""
 
@@ -66,8 +68,8 @@ def claim_blocks(results: Results, suite: Suite) -> list[Block]:
 
 def _remark(answer: Answered, shared: Container[str]) -> str:
     """Returns the reasons that are not printed above the table, and the note."""
-    own = " ".join(filter(None, (*(reason for reason in answer.reasons if reason not in shared), answer.note)))
-    return f"As said {_ABOVE}. {own}" if own and _is_above(answer, shared) else own
+    remark = " ".join(filter(None, (*(reason for reason in answer.reasons if reason not in shared), answer.note)))
+    return f"As said {_ABOVE}. {remark}" if remark and _is_above(answer, shared) else remark
 
 
 def _is_above(answer: Answered, shared: Container[str]) -> bool:
@@ -157,13 +159,13 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 def listings(results: Results) -> list[Block]:
     """Returns a table for each target, and the sentences below it."""
     blocks: list[Block] = []
-    for place in attempted_listing(results):
-        title = f"Listing ({place.target}, {place.abi}, {place.clock})"
+    for listing in attempted_listing(results):
+        title = f"Listing ({listing.target}, {listing.abi}, {listing.clock})"
         columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
-        lines = [_line(test) for test in place.tests]
-        virtual = FREE if place.clock == "virtual" else ""
-        differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
-        sentences = filter(None, (lesson(place), virtual, _left(place), *dict.fromkeys(differs)))
+        lines = [_line(test) for test in listing.tests]
+        virtual = FREE if listing.clock == "virtual" else ""
+        differs = [f"{test.listed.test}: {test.listed.differs}" for test in listing.tests if test.listed.differs]
+        sentences = filter(None, (lesson(listing), virtual, _left(listing), *dict.fromkeys(differs)))
         blocks += [Table(columns, lines), *sentences]
     return blocks
 
@@ -185,12 +187,12 @@ def _line(test: Test) -> Line:
     return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), each, state))
 
 
-def lesson(place: TargetListing) -> str:
+def lesson(listing: TargetListing) -> str:
     """Returns the study's lesson from its control loop, applied to this target."""
-    if not place.control_hz:
+    if not listing.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
-    states = [attempt.state for test in place.tests for attempt in test.attempts]
-    usual = f"The control loop around all attempts: {place.control_hz / 1e9:.3g} G additions a second"
+    states = [attempt.state for test in listing.tests for attempt in test.attempts]
+    usual = f"The control loop around all attempts: {listing.control_hz / 1e9:.3g} G additions a second"
     if "differs" in states:
         flagged = states.count("differs")
         return (
@@ -205,9 +207,10 @@ def lesson(place: TargetListing) -> str:
     return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
 
 
-def _left(place: TargetListing) -> str:
-    """Returns that a guest's entries are its host's, if they are."""
-    left = [test for test in place.tests if (test.exits or 0.0) > MOSTLY]
+def _left(listing: TargetListing) -> str:
+    """Returns a sentence on the tests whose round trips left the guest for its host, so that their times are those of a
+    hypervisor; empty if there are none."""
+    left = [test for test in listing.tests if (test.exits or 0.0) > MOSTLY]
     if not left:
         return ""
     least, most = (pick(test.exits or 0.0 for test in left) for pick in (min, max))

@@ -81,8 +81,8 @@ def sweep_answer(swept: SweptValues) -> str:
     if not swept.effects:
         return f"no value can be compared with {sweep.first}."
     if chosen is None or chosen.cost is None:
-        untold = [effect.value for effect in swept.effects if effect.verdict == "cannot tell"]
-        more = f"; inconclusive: {', '.join(untold)}, a longer --budget decides more" if untold else ""
+        inconclusive = [effect.value for effect in swept.effects if effect.verdict == "cannot tell"]
+        more = f"; inconclusive: {', '.join(inconclusive)}, a longer --budget decides more" if inconclusive else ""
         return f"no value is better than {sweep.first}{more}."
     low, high = 1 - chosen.cost.high, 1 - chosen.cost.low
     best = (
@@ -107,8 +107,8 @@ def _signed(ratio: float) -> str:
 
 
 def _value_table(swept: SweptValues) -> Table:
-    """Returns the values in the order of the command line. A return's scatter is not drawn: the scale is of ratios to
-    it."""
+    """Returns the table of values, in the order of the command line. The first value is drawn without an interval: the
+    scale is of ratios to it."""
     sweep, by_value = swept.sweep, {effect.value: effect for effect in swept.effects}
     ends = [end for effect in swept.effects if effect.cost for end in (effect.cost.low, effect.cost.high, 1.0)]
     scale = (min(ends), max(ends)) if ends and all(map(isfinite, ends)) and min(ends) > 0 else (0.5, 2.0)
@@ -148,8 +148,8 @@ def _why_inconclusive(effect: ValueEffect | None) -> str:
 
 
 def _compared(swept: SweptValues) -> Compared | None:
-    """Returns the values as several runs compared with the first one, by the comparison with their neighbouring
-    returns; None without one."""
+    """Returns the values as runs that are compared with the run of the first value. Each change is relative to the
+    adjacent runs of the first value. None if no value can be compared."""
     by_value = {step.value: results for step, results in reversed(swept.steps) if results is not None}
     first = by_value.get(swept.sweep.first)
     if first is None or not swept.effects:

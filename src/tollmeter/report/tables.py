@@ -87,7 +87,7 @@ def extent(results: Results) -> str:
 
 
 def when(results: Results) -> str:
-    """Returns the start in words; unchanged if it is not an ISO time."""
+    """Returns the date and time at which the run started, in words; as recorded if it is not an ISO time."""
     try:
         started = datetime.fromisoformat(results.index.run.started)
     except ValueError:
@@ -97,8 +97,9 @@ def when(results: Results) -> str:
 
 
 def memory_table(results: Results) -> Table | None:
-    """Returns each level with the system's value; `≠` if the two differ by more than the interval explains. Then memory
-    of another node, of the slowest pair of nodes, if it was measured."""
+    """Returns a table with a line for each level, with the measured size and the system's; `≠` if the two differ by
+    more than the interval explains. The last line is memory of another node, of the slowest pair of nodes, if it was
+    measured. None without levels."""
     if not results.index.hierarchy:
         return None
     columns = [
@@ -203,8 +204,8 @@ BESIDE = 2
 
 
 def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
-    """Returns lines with a number, cheapest first; then lines without one, with the reason. tolls: all, unless
-    given."""
+    """Returns the table of tolls: those with a number, cheapest first; then those without one, with the reason. tolls:
+    all tolls of the run, unless given. None if no toll has a number."""
     tolls = results.index.tolls if tolls is None else tolls
     paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
@@ -221,7 +222,7 @@ def toll_line(toll: Toll, *, both: bool) -> Line:
     """Returns the line of a toll. both: whether it has two columns of time, uncontended and over all samples."""
     if toll.value is None:
         return Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}")
-    is_beside = both and toll.states and toll.states[0].state == "all"  # uncontended, it was measured too rarely
+    is_beside = both and toll.states and toll.states[0].state == "all"  # the uncontended core was measured too rarely
     return Line((toll.toll, DASH if is_beside else of_toll(toll), _beside_time(toll, both=both),
                  about(1e6 / toll.value)), toll.note)  # fmt: skip
 
@@ -232,8 +233,8 @@ def _is_only_beside(line: Line) -> bool:
 
 
 def brief(table: Table | None) -> Table | None:
-    """Returns the table without the notes. The column after the time is kept only if it has the second value of most
-    tolls, or the only value of some. The whole table has both, and a wrapped line takes a line of the answer."""
+    """Returns the table of a first screen, without notes. The column after the time is kept only if it has the second
+    value of most tolls, or the only value of some: with it, lines wrap on a narrow terminal."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
@@ -254,8 +255,8 @@ def _beside_time(toll: Toll, *, both: bool) -> Figure | str:
 
 def was_contended(toll: Toll) -> bool:
     """Returns whether the two values of tolls, on an uncontended core and over all samples, need separate columns."""
-    seen = [state.state for state in toll.states]
-    return "contended" in seen or seen[:1] == ["all"]
+    states = [state.state for state in toll.states]
+    return "contended" in states or states[:1] == ["all"]
 
 
 def findings(results: Results) -> tuple[Finding, ...]:
@@ -302,7 +303,8 @@ Discarded = Mapping[str, tuple[int, Counter[str]]]
 
 
 def discarded(results: Results) -> Discarded:
-    """Counts discarded samples. It reads every sample, so a report calls it once."""
+    """Returns by probe the number of samples and the reasons of the discarded ones. It reads every sample, so a report
+    calls it once."""
     by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in results.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
@@ -319,10 +321,10 @@ def discarded(results: Results) -> Discarded:
     return counts
 
 
-def discarded_in_words(aside: Discarded) -> str:
+def discarded_in_words(counted: Discarded) -> str:
     """Returns the discarded samples of all probes in words; empty if no sample was taken."""
-    taken = sum(taken for taken, _ in aside.values())
-    why = sum((of_probe for _, of_probe in aside.values()), Counter[str]())
+    taken = sum(taken for taken, _ in counted.values())
+    why = sum((of_probe for _, of_probe in counted.values()), Counter[str]())
     causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if why else ""
     return f"{count(why.total())} of {count(taken)} samples discarded{causes}" if taken else ""
 
@@ -340,9 +342,9 @@ def steadiness_sentence(results: Results) -> str:
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     """Returns status, reason and number of rows for all rows without a number, the most frequent first; then the
     remarks of rows with a number."""
-    seen = Counter((row.status, row.reason or row.status) for row in rows if row.status != "ok")
+    without_number = Counter((row.status, row.reason or row.status) for row in rows if row.status != "ok")
     remarks = Counter(("remark", row.reason) for row in rows if row.status == "ok" and row.reason)
-    return [(status, reason, rows_) for of in (seen, remarks) for (status, reason), rows_ in of.most_common()]
+    return [(status, reason, rows_) for of in (without_number, remarks) for (status, reason), rows_ in of.most_common()]
 
 
 def of_the_run(results: Results, counted: Discarded | None = None) -> dict[str, str]:

@@ -39,6 +39,8 @@ from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import typed
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
+"""Highest numbers of rows, of findings, and of reasons for missing numbers on a first screen; of reasons in a run
+without a number."""
 WORTH_A_REASON = 0.05
 """Share of the rows without a number from which the first screen has a line about the reason."""
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
@@ -75,8 +77,7 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
 
 
 def _opening(results: Results, console: Console) -> None:
-    """Prints the machine, problems of its set-up, the run's verdict, and whether it answers its question; a study's own
-    answer."""
+    """Prints the headline, the problems, the verdict of the run, remarks on it, and a study's own answer."""
     wrapped(console, headline(results), style="bold")
     for line in (
         str(problems(results)),
@@ -90,8 +91,8 @@ def _opening(results: Results, console: Console) -> None:
 
 
 def _few_tolls(results: Results) -> Sequence[Table | None]:
-    """Returns the best known tolls, or those of each group. A few rows are all shown unchanged; a study and a bill have
-    tables of their own."""
+    """Returns the toll tables of a first screen: one for each group, or the best known tolls. Returns all rows of a run
+    that has few, and nothing for a study or a bill, which have their own tables."""
     if groups := group_tables(results):
         return groups
     is_study = results.suite is not None and bool(results.suite.published)
@@ -102,7 +103,7 @@ def _few_tolls(results: Results) -> Sequence[Table | None]:
 
 
 def _left_out(results: Results, console: Console) -> None:
-    """Prints how many further rows there are, and which have no number."""
+    """Prints the command that shows all numbers, how many rows have none, and the most frequent reasons."""
     numbered = sum(row.status == "ok" for row in results.index.rows)
     if numbered:
         all_numbers = f"All numbers ({numbered})" if numbered > 1 else "Details of the number"
@@ -116,7 +117,7 @@ def _left_out(results: Results, console: Console) -> None:
 
 
 def _findings(results: Results, console: Console, whole: bool) -> None:
-    """Prints each finding with its remedy if all is shown; else the gravest findings in a line or two."""
+    """Prints the gravest findings; with `whole` all findings, with their remedies."""
     findings, held = tables.findings(results), run_verdict.withheld(results)
     indent, dim = " " * (INDENT + 3), "dim"
     room = width_of(console) - len(indent)
@@ -184,7 +185,7 @@ def _lengths(results: Results) -> Iterator[Block]:
         yield from section.blocks
     more: dict[str, None] = {}
     for part in ("title", "place"):
-        seen = {getattr(section, part) for section in shown}
-        more |= dict.fromkeys(name for section in every if (name := getattr(section, part)) and name not in seen)
+        shown_names = {getattr(section, part) for section in shown}
+        more |= dict.fromkeys(name for section in every if (name := getattr(section, part)) and name not in shown_names)
     if shown and more:
         yield f"More of these on the page and with --format md: {'; '.join(more)}."

@@ -21,7 +21,7 @@ from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
 NUMBER = re.compile(r"(?<![\w/.-])([+-]?\d[\d.,]*) (?=[\w%])")
-"""A number and the blank before its unit. No part of a path, which may be longer than a line."""
+"""A number, and the blank before its unit. A number in a path does not match."""
 CODE = re.compile(r"`([^`]+)`")
 UNDIVIDED = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
 """A command, or a quoted word of one. An apostrophe after a letter begins no quotation."""
@@ -64,7 +64,8 @@ def width_of(console: Console) -> int:
 
 
 def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
-    """Prints words wrapped at the width; a path longer than a line is not broken, so that it can be copied."""
+    """Prints a text wrapped at the console's width. A path longer than a line is not broken, so that it can be copied.
+    first, hanging: indents of the first and of other lines."""
     for line in wrap(printable(text), width_of(console), first=first, hanging=hanging):
         print_line(console, Text(line, style=style))
 

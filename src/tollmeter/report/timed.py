@@ -35,8 +35,9 @@ def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[fl
 def lines(
     results: Results, shells: Mapping[str, str], precision: float, budget_s: float, metrics: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yields the answer as text. shells: by command, the first being the reference, its shell; empty without one.
-    precision: requested of a time, and the least difference. metrics: requested in addition to time."""
+    """Yields the lines of the answer. shells: shell of each command, the reference first; empty for a command without a
+    shell. precision: requested half-width of a time, as a share, and the least difference that is reported. metrics:
+    requested in addition to time."""
     run = results.index.run
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
@@ -57,8 +58,8 @@ def lines(
         if place > 1:
             yield f"   against 1  {against.get(point, f'not compared: command {place} has no result')}"
             yield from (f"   {line}" for line in _of_metrics(pairs, point, metrics))
-    first = {output for name in shells for output in islice(gauges_of(results.outcomes, name, OUTPUT_GAUGE), 1)}
-    if len(first) > 1:
+    first_outputs = {output for name in shells for output in islice(gauges_of(results.outcomes, name, OUTPUT_GAUGE), 1)}
+    if len(first_outputs) > 1:
         yield "The commands print different output."
     others = run.surroundings.others if run.surroundings else None
     if others and others > SOME:
@@ -97,8 +98,8 @@ def _of_command(
     for place, name in enumerate(name for name in metrics if name in rows and rows[name].median is not None):
         yield f"{'counted' if not place else '':<11}{name} {_amount(rows[name])}"
     if failed := Counter(map(int, taken(EXIT_STATUS))):
-        several = ", ".join(f"{status}: {times}" for status, times in sorted(failed.items()))
-        yield f"exit       {failed.total()} of {row.visits} runs ended with a status other than 0 ({several})"
+        counts = ", ".join(f"{status}: {times}" for status, times in sorted(failed.items()))
+        yield f"exit       {failed.total()} of {row.visits} runs ended with a status other than 0 ({counts})"
     outputs = [*taken(OUTPUT_GAUGE)]
     if different := sum(output != outputs[0] for output in outputs):
         yield f"output     differs from the first run's in {different} of {len(outputs)} runs"
@@ -117,8 +118,8 @@ def time_with_interval(median: float, low: float | None, high: float | None) -> 
 
 
 def pair_verdict(pair: Opposed, precision: float, budget_s: float, seconds: float) -> str:
-    """Returns the verdict on a pair of commands. precision: least difference. seconds: duration of the run, whose
-    budget was `budget_s`."""
+    """Returns the verdict on a pair of commands, in words. precision: least difference that is reported, as a share.
+    seconds: duration of the run, whose budget was `budget_s`."""
     if pair.verdict != "cannot tell":
         return f"{pair.verdict}: {_by(pair)}"
     if is_same(pair, precision) and not pair.low <= 1 <= pair.high:

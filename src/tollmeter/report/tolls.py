@@ -28,10 +28,10 @@ _FAMILIES = {"memory": _MEMORY, "kernel": _KERNEL}
 def toll_groups(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
     """Returns each group that has a line, in the order of the suite, or of GROUPS; within a group in the table's
     order."""
-    own = own_groups(results)
-    members: dict[str, list[Toll]] = {name: [] for name in (*own.values(), *GROUPS)}
+    groups_of_suite = own_groups(results)
+    members: dict[str, list[Toll]] = {name: [] for name in (*groups_of_suite.values(), *GROUPS)}
     for toll in results.index.tolls:
-        members[own.get(toll.probe) or toll_group(toll, results.probes)].append(toll)
+        members[groups_of_suite.get(toll.probe) or toll_group(toll, results.probes)].append(toll)
     return tuple((name, tuple(tolls)) for name, tolls in members.items() if tolls)
 
 
@@ -44,8 +44,8 @@ def toll_group(toll: Toll, probes: Mapping[str, Probe]) -> str:
 
 
 def group_tables(results: Results) -> list[Table]:
-    """Returns a table of tolls for each group that the suite names; below the table of the shortest entry, the
-    mitigations. None if the suite names no group."""
+    """Returns a table of tolls for each group that the suite names, with the table of mitigations after the group of
+    the shortest system call. Empty if the suite names no group."""
     if not own_groups(results):
         return []
     tables = []
@@ -58,8 +58,8 @@ def group_tables(results: Results) -> list[Table]:
 
 
 def mitigations_table(results: Results) -> Table | None:
-    """Returns the kernel's mitigation of each weakness of this CPU; None if it lists none, or if no group of the suite
-    has the shortest entry."""
+    """Returns the table of the kernel's mitigations of this CPU's vulnerabilities; None if the kernel lists none, or if
+    no group of the suite has the shortest system call."""
     if not any(
         _has_entry(results, tolls) for name, tolls in toll_groups(results) if name in own_groups(results).values()
     ):
@@ -88,9 +88,9 @@ _MARGIN = 2.0
 @dataclass(frozen=True)
 class Rung:
     """A line of the toll ladder, as in the toll table. remark: number of the shared remark below the table, from 1 on,
-    with the toll's own words in its note. known: whether it is shown before the other lines are expanded. words:
-    explanations of words in its name, by parameter. at, low, high: positions of its mark and of the interval's ends, in
-    per cent of the scale; empty without a number. firm: whether it has enough visits."""
+    with the toll's own words in its note. known: whether it is a best known toll, which is shown before the other lines
+    are expanded. words: explanations of words in its name, by parameter. at, low, high: positions of its mark and of
+    the interval's ends, in per cent of the scale; empty without a number. firm: whether it has enough visits."""
 
     line: Line
     known: bool
@@ -154,7 +154,7 @@ def ladder(results: Results) -> Ladder | None:
 
 
 def _stem(toll: Toll) -> str:
-    """Returns a remark without the numbers of its row."""
+    """Returns the part of a toll's note before its numbers, which several tolls may share; empty without one."""
     return toll.note.partition(":")[0] if toll.value is not None and ":" in toll.note else ""
 
 

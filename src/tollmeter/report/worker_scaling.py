@@ -30,29 +30,33 @@ def _of_workers(results: Results) -> Table | None:
     """Returns a line for each operation, lowest efficiency of threads first. An operation without a row of the most
     workers has dashes in their columns: an efficiency of fewer workers is another quantity."""
     rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
-    inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
-    known = {(one.kind, *_of(one, "of", "share", "workers")): one for one in inferred}
-    several = {whole_number(row, "workers") for row in rows.values()}
-    if 1 not in several:
+    inferred = [
+        inference for inference in results.index.inferred if inference.kind in ("worker_efficiency", "cost_of_worker")
+    ]
+    known = {(inference.kind, *_of(inference, "of", "share", "workers")): inference for inference in inferred}
+    worker_counts = {whole_number(row, "workers") for row in rows.values()}
+    if 1 not in worker_counts:
         return None
-    most = max(several)
+    most = max(worker_counts)
     numbers = ("1 thread",) if most == 1 else (f"{most} threads", "efficiency", "as processes", "a thread adds")
     columns = [Column("Kernel scaling"), *(Column(name, True) for name in numbers)]
 
-    def cells(of: Value | None) -> list[Cell]:
-        throughput = [in_words(of), _cell(rows.get((of, "threads", most)))]
+    def cells(operation: Value | None) -> list[Cell]:
+        throughput = [in_words(operation), _cell(rows.get((operation, "threads", most)))]
         if most == 1:
             return throughput
-        shares = [_share(known.get(("worker_efficiency", of, share, most))) for share in ("threads", "processes")]
-        added = _added(known.get(("cost_of_worker", of, "threads", None)))
+        shares = [
+            _share(known.get(("worker_efficiency", operation, share, most))) for share in ("threads", "processes")
+        ]
+        added = _added(known.get(("cost_of_worker", operation, "threads", None)))
         return [*throughput, *shares, added]
 
-    def rank(of: Value | None) -> float:
-        efficiency = known.get(("worker_efficiency", of, "threads", most))
+    def rank(operation: Value | None) -> float:
+        efficiency = known.get(("worker_efficiency", operation, "threads", most))
         return float(efficiency.value) if efficiency and efficiency.value is not None else 1.0
 
-    ordered = sorted(dict.fromkeys(of for of, _, _ in rows), key=rank)
-    return _table(columns, [cells(of) for of in ordered], inferred if most == 1 else ())
+    ordered = sorted(dict.fromkeys(operation for operation, _, _ in rows), key=rank)
+    return _table(columns, [cells(operation) for operation in ordered], inferred if most == 1 else ())
 
 
 def _of(record: Row | Inference, *names: str) -> tuple[Value | None, ...]:
@@ -80,7 +84,7 @@ def _added(cost: Inference | None) -> Cell:
 
 def _table(columns: Sequence[Column], lines: Sequence[Sequence[Cell]], alone: Sequence[Inference]) -> Table:
     """Returns a table. alone: inferences of a single worker, whose reason is printed once."""
-    reason = next((one.reason for one in alone if one.reason), "")
+    reason = next((inference.reason for inference in alone if inference.reason), "")
     last = len(lines) - 1
     return Table(columns, [Line(tuple(cells), reason if place == last else "") for place, cells in enumerate(lines)])
 
@@ -92,15 +96,15 @@ def _of_threads(results: Results) -> Table | None:
     """Returns the cost of removing a mapping with one thread and with all threads, and the added cost of a further CPU;
     None if not measured."""
     rows = _rows(results, "release-of-threads")
-    several = {whole_number(row, "threads") for row in rows}
-    if 1 not in several:
+    thread_counts = {whole_number(row, "threads") for row in rows}
+    if 1 not in thread_counts:
         return None
-    most = max(several)
+    most = max(thread_counts)
     sizes = sizes_of(results.probes.get(rows[0].probe))
     of_map = {(row.parameters.get("act"), whole_number(row, "size"), whole_number(row, "threads")): row for row in rows}
     added = {
-        (one.parameters.get("act"), one.parameters.get("size")): one
-        for one in results.index.inferred if "act" in one.parameters
+        (inference.parameters.get("act"), inference.parameters.get("size")): inference
+        for inference in results.index.inferred if "act" in inference.parameters
     }  # fmt: skip
     columns = [Column("Pages in use"), Column("1 thread", True)]
     columns += [Column(f"{most} threads", True), Column("a CPU adds", True)] if most > 1 else []
