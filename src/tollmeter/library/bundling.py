@@ -42,6 +42,7 @@ from tollmeter.version import VERSION
 
 _SCRIPT = "probes/runtime/bundle/run.sh"
 FAST = 0
+"""Compression preset of xz for a bundle that is used once."""
 _COMMON = "common"
 _RUNNER = "toll-runner"
 _EVERY = "*"
@@ -57,20 +58,20 @@ class BundleRequest(NamedTuple):
     preset: int = 9 | lzma.PRESET_EXTREME
 
 
-def bundled(asked: BundleRequest, out: Path) -> tuple[bytes, dict[str, int]]:
+def bundled(request: BundleRequest, out: Path) -> tuple[bytes, dict[str, int]]:
     """Returns the content of the bundle's file, an archive or else a script that unpacks itself; and the number of
     probes of each ABI.
 
     Raises Failure: 2 for an unknown name or a suite that needs the host, 5 if an ABI cannot be built."""
     known = known_abis(places.ROOT)
-    abis = names(asked.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
+    abis = names(request.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
     suites = places.suites()
-    catalog = places.made_ready(abis, [], asking(asked.words, suites, places.sources()))
-    suite = _portable(suite_of_words(asked.words, suites, catalog))
-    budget_s = seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
+    catalog = places.made_ready(abis, [], asking(request.words, suites, places.sources()))
+    suite = _portable(suite_of_words(request.words, suites, catalog))
+    budget_s = seconds(request.budget or suite.budget or DEFAULT_BUDGET)
     files = {
-        "plan": plan_text(suite, catalog, abis, budget_s, _precision(asked)).encode(),
-        **_records(asked, suite, catalog, abis), "NOTICE": _notice(),
+        "plan": plan_text(suite, catalog, abis, budget_s, _precision(request)).encode(),
+        **_records(request, suite, catalog, abis), "NOTICE": _notice(),
     }  # fmt: skip
     executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
     for abi, several in executables.items():
@@ -78,7 +79,7 @@ def bundled(asked: BundleRequest, out: Path) -> tuple[bytes, dict[str, int]]:
             raise Failure(f"{abi}: {catalog.gaps.get(abi, 'none of the probes is built for it')}", 5)
     folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
     probes = {abi: len(several) - 1 for abi, several in executables.items()}
-    return _content(out, files, folders, asked.preset), probes
+    return _content(out, files, folders, request.preset), probes
 
 
 def _notice() -> bytes:
@@ -87,11 +88,11 @@ def _notice() -> bytes:
     return b"\n".join(path.read_bytes() for path in texts)
 
 
-def planned_s(asked: BundleRequest) -> float:
+def planned_s(request: BundleRequest) -> float:
     """Returns the budget in seconds, without building. Raises Failure (2)."""
-    named = parsed(asked.words)[1]
+    named = parsed(request.words)[1]
     suite = places.suites().get(named[0].name) if len(named) == 1 else None
-    return seconds(asked.budget or (suite and suite.budget) or DEFAULT_BUDGET)
+    return seconds(request.budget or (suite and suite.budget) or DEFAULT_BUDGET)
 
 
 def _portable(suite: Suite) -> Suite:
@@ -102,26 +103,26 @@ def _portable(suite: Suite) -> Suite:
 
 
 def _machines(abi: Abi) -> tuple[str, ...]:
-    """Returns the machines of an ABI. An ABI for any CPU is built for this machine's."""
+    """Returns the CPUs that run an ABI, as `uname -m` names them; an ABI for any CPU is built for this machine's."""
     return tuple(platform.machine() if name == "*" else name for name in abi.runs_on)
 
 
-def _precision(asked: BundleRequest) -> float:
-    return share(asked.precision) if asked.precision else usual_precision(())
+def _precision(request: BundleRequest) -> float:
+    return share(request.precision) if request.precision else usual_precision(())
 
 
-def _records(asked: BundleRequest, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
+def _records(request: BundleRequest, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
     """Returns the records that the runner writes into the journal's first stream: `request`, and `head` with probes and
     builds."""
     probes = catalog.probes()
-    request = {
+    record = {
         "k": "request", "format": FORMAT, "suite": msgspec.to_builtins(suite), "tollmeter": VERSION,
-        "words": asked.words, "precision": _precision(asked), "priority": "real-time",
+        "words": request.words, "precision": _precision(request), "priority": "real-time",
     }  # fmt: skip
     used = sorted(used_probes(suite, catalog))
     executables = [catalog.executables.get((name, abi)) for abi in abis for name in used]
     head = description_records([probes[name] for name in used], [made.build for made in executables if made])
-    return {"request": _lines([request]), "head": _lines(head)}
+    return {"request": _lines([record]), "head": _lines(head)}
 
 
 def _lines(records: Sequence[dict[str, object]]) -> bytes:
@@ -177,7 +178,7 @@ def _script(template: str, sections: Mapping[str, bytes], machines: Mapping[str,
         lines.append(f"{name} {offset} {len(packed)} {hashlib.sha256(packed).hexdigest()} {machines[name]}")
         offset += len(packed)
     filled = template.replace("@SECTIONS@", "\n".join(lines)).replace("@UNPACK@", "xz")
-    # The script's own length is part of it: its digits are padded with blanks to the length of their mark.
+    # The script contains its own length, whose digits are padded with blanks to the length of their mark.
     mark = "@HEADER@"
     length = len(filled.encode())
     return filled.replace(mark, f"{length}".ljust(len(mark))).encode()
@@ -206,8 +207,8 @@ def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folde
     try:
         half = Path(tempfile.mkdtemp(prefix=".importing-", dir=own_folder(folder.parent)))
         try:
-            own = msgspec.structs.replace(request, id=folder.name)
-            with Journal.create(half / folder.name, own, capture.first) as journal:
+            named_request = msgspec.structs.replace(request, id=folder.name)
+            with Journal.create(half / folder.name, named_request, capture.first) as journal:
                 for stream in visits:
                     journal.append(stream)
                 journal.note(capture.session)
@@ -238,6 +239,6 @@ def request_of(path: Path, capture: Capture) -> Request:
         request = msgspec.convert({**fields, "started": started, "suite": suite, "id": ""}, Request)
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
         raise Failure(f"{path}: its request cannot be read: {clean(str(error))[:200]}", 5) from error
-    seen = measured_caches(machine, request.cpus)
-    request = msgspec.structs.replace(request, suite=on_machine(request.suite, seen))
+    machine_with_caches = measured_caches(machine, request.cpus)
+    request = msgspec.structs.replace(request, suite=on_machine(request.suite, machine_with_caches))
     return with_history(request, machine, {probe.probe for probe in capture.head.probes})

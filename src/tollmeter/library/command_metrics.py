@@ -74,8 +74,8 @@ def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
     events = [name for name in names if name not in ACCOUNTED]
     hardware = [name for name in events if name not in SOFTWARE]
     others = tuple(name for name in events if name not in hardware)
-    some = [hardware[place : place + _AT_ONCE] for place in range(0, len(hardware), _AT_ONCE)]
-    return [(*of_one, *others) for of_one in some] or [others]
+    groups = [hardware[place : place + _AT_ONCE] for place in range(0, len(hardware), _AT_ONCE)]
+    return [(*group, *others) for group in groups] or [others]
 
 
 def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, float]:

@@ -82,10 +82,12 @@ def _with_settings(word: Word, suites: Mapping[str, Suite], catalog: Catalog) ->
 def _check_accepted(name: str, settings: Settings, several: Sequence[Suite], catalog: Catalog) -> None:
     """Raises Failure (2) if no probe of the suites has the parameter, or none takes this value of it."""
     probes = catalog.probes()
-    met = [probe for suite in several for select in suite.select for probe in chosen(select, probes).values()]
-    given = {name: settings[name]}
-    if not any(accepts(probe, given) for probe in met):
-        raise refusal(" ".join(suite.name for suite in several), given, met)
+    probes_of_suites = [
+        probe for suite in several for select in suite.select for probe in chosen(select, probes).values()
+    ]
+    setting = {name: settings[name]}
+    if not any(accepts(probe, setting) for probe in probes_of_suites):
+        raise refusal(" ".join(suite.name for suite in several), setting, probes_of_suites)
 
 
 def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
@@ -104,18 +106,18 @@ def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
 
 def _selects(select: Select, settings: Settings, catalog: Catalog) -> tuple[Select, ...]:
     """Returns one selection for each probe, since some probes of a glob have a parameter and others do not."""
-    meant = {
+    matching = {
         name: probe for name, probe in chosen(select, catalog.probes()).items() if accepts(probe, select.parameters)
     }
-    own = {
+    settings_of_probes = {
         name: {key: value for key, value in settings.items() if accepts(probe, {key: value})}
-        for name, probe in meant.items()
+        for name, probe in matching.items()
     }
-    if not any(own.values()):
+    if not any(settings_of_probes.values()):
         return (select,)
     return tuple(
         msgspec.structs.replace(select, probe=name, parameters={**select.parameters, **values})
-        for name, values in own.items()
+        for name, values in settings_of_probes.items()
     )
 
 

@@ -34,9 +34,10 @@ _OWN = ("abi", "target")
 def compared(
     names: Sequence[str], by: str | None, words: Sequence[str] = (), *, machines: bool, least: float = LEAST_CHANGE
 ) -> Compared:
-    """Returns a comparison. The reference is the first of several runs, or the rows of one run with the first value of
-    `by`. words: select the printed rows, whose verdicts are adjusted over all rows. Raises Failure: 2 for names that
-    give no comparison, 5 for a damaged run, 6 if no row has a number in both."""
+    """Returns a comparison with a reference: the first of several runs, or the rows of one run with the first value of
+    `by`. names: runs. by: row property whose values are compared within one run; None to compare runs. words: select
+    the printed rows, whose verdicts are adjusted over all rows. least: relative change that matters. Raises Failure: 2
+    for names that give no comparison, 5 for a damaged run, 6 if no row has a number in both."""
     folders = [places.find_run(name, "ended", probes_named(words)) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
     if words:
@@ -65,7 +66,7 @@ def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     runs = open_several(folders)
     of_two = ("A", "B") if machines else ("old", "new")
     names = [run_name(results) for results in runs]
-    # Folders of different places may have one name.
+    # Runs in different folders may have one name.
     numbered = (name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
     labels = of_two if len(runs) == len(of_two) else tuple(numbered)
     comparisons = tuple(
@@ -95,19 +96,19 @@ def _values(results: Results, by: str) -> list[Value]:
     """Returns all values of a property of the rows, the reference first: the machine's own ABI, the machine itself, a
     probe's first choice, or the lowest number. Raises Failure (2) if no row has the property."""
     rows = results.index.rows
-    seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
-    if not seen:
+    values = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
+    if not values:
         parameters = {name for row in rows for name in row.parameters}
         raise unknown("row property", by, sorted({*_OWN, *parameters}))
-    own = {"abi": results.index.machine.architecture, "target": "local"}.get(by)
+    usual_value = {"abi": results.index.machine.architecture, "target": "local"}.get(by)
     choices = [choice for probe in results.probes.values() for parameter in probe.parameters if parameter.name == by
                for choice in parameter.choices]  # fmt: skip
 
     def place(value: Value) -> tuple[object, ...]:
         chosen = choices.index(str(value)) if value in choices else len(choices)
-        return value != own, chosen, isinstance(value, str), value
+        return value != usual_value, chosen, isinstance(value, str), value
 
-    return sorted(seen, key=place)
+    return sorted(values, key=place)
 
 
 def _of(row: Row, by: str) -> Value | None:
@@ -148,7 +149,7 @@ def visit_values(results: Results) -> Iterator[VisitValues]:
 
 
 def visit_lines(results: Results) -> Iterator[Benchmark]:
-    """Yields the values of every row under the names that Go gives to benchmarks."""
+    """Yields each row's name in the form of Go's benchmarks, its unit and its values."""
     for visit_value in visit_values(results):
         point = visit_value.point
         name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
@@ -162,9 +163,9 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
         return
     for metric in probe.metrics:
         if metric.source == "gauge":
-            seen = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
-            values = tuple(outcome.gauges[metric.name] for outcome in seen)
-            yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
+            outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
+            values = tuple(outcome.gauges[metric.name] for outcome in outcomes)
+            yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in outcomes), None)
         elif computed := metric_estimates(visited, metric, known).by_mode:
             costs, clock = tuple(computed[0].part.costs.tolist()), visited.readings[0].outcome.clock.kind
             stated = as_instructions(metric) if clock == "instructions" else metric

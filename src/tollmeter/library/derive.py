@@ -60,25 +60,25 @@ stopped run is not known."""
 def open_index(folder: Path) -> Index:
     """Returns the document that `toll show --format json` prints. Derives it only if the stored index belongs to
     another journal."""
-    return _kept(folder) or _made(folder, read_request(folder)).index
+    return _stored_index(folder) or _derived(folder, read_request(folder)).index
 
 
 def open_run(folder: Path) -> Results:
     """Returns the whole run. Raises Failure: 2 if it is not a run, or is of a newer format, 5 if it is damaged."""
-    request, kept = read_request(folder), _kept(folder)
+    request, kept = read_request(folder), _stored_index(folder)
     if kept is not None:
-        # What contradicted nothing when the index was made is not looked at again.
-        meant = _meant(request) if kept.run.contradictions else lambda contents: _without_broken(contents.outcomes)
-        return _results(opening(folder), _visits(folder, meant), request, kept)
-    return _made(folder, request)
+        # A journal without contradictions when the index was derived is not checked again.
+        select = _selection(request) if kept.run.contradictions else lambda contents: _without_broken(contents.outcomes)
+        return _results(opening(folder), _visits(folder, select), request, kept)
+    return _derived(folder, request)
 
 
-def _made(folder: Path, request: Request) -> Results:
-    # Of a journal that grows meanwhile the index is that of the shorter one, and made again.
-    seen, contents = index.inodes(folder), read_journal(folder)
-    made_of = index.index_fingerprint(folder, contents.digest)
+def _derived(folder: Path, request: Request) -> Results:
+    # If the journal grows meanwhile, the fingerprint is of the shorter journal, and the index is derived again.
+    inodes, contents = index.inodes(folder), read_journal(folder)
+    fingerprint = index.index_fingerprint(folder, contents.digest)
     results = derive_results(contents, request, folder)
-    index.save_index(folder, made_of, results.index, results.outcomes, seen)
+    index.save_index(folder, fingerprint, results.index, results.outcomes, inodes)
     return results
 
 
@@ -95,21 +95,21 @@ def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
     150 MB each. Raises Failure as `open_two` does."""
     check_different(folders)
     return tuple(
-        msgspec.structs.replace(open_run(folder), outcomes=_visits(folder, _meant(read_request(folder))))
+        msgspec.structs.replace(open_run(folder), outcomes=_visits(folder, _selection(read_request(folder))))
         for folder in folders
     )
 
 
 def check_different(folders: Sequence[Path]) -> None:
     """Raises Failure (2) if one run is given twice."""
-    seen: dict[str, Path] = {}
+    folders_by_fingerprint: dict[str, Path] = {}
     for folder in folders:
-        other = seen.setdefault(_fingerprint(folder), folder)
+        other = folders_by_fingerprint.setdefault(_fingerprint(folder), folder)
         if other is not folder:
             raise Failure(f"{other} and {folder} are the same run: name two different runs")
 
 
-def _kept(folder: Path) -> Index | None:
+def _stored_index(folder: Path) -> Index | None:
     """Returns the stored index, if it matches the present content of the folder; else None. Modelled results have their
     own file."""
     stored = index.load_index(folder)
@@ -225,7 +225,7 @@ def _judged(bare: Results) -> Results:
     study_answers, run = study(bare), bare.index.run
     compared = len({(pair.point, pair.against) for pair in bare.index.opposed})
     answer = unanswered(run, bare.index.rows, study_answers, compared, with_interval(bare))
-    answer = "" if run.status == BEYOND else answer  # a broken limit is one
+    answer = "" if run.status == BEYOND else answer  # a broken limit is an answer
     run = msgspec.structs.replace(run, unanswered=answer)
     findings = all_findings(bare)
     known = _of_known_rows(bare)
@@ -295,10 +295,10 @@ def _rows_remembered(results: Results) -> dict[str, Cost]:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
         clock_hz = results.index.machine.core_clock_hz if is_time(row.unit) else None
-        for seen in row.states or (row,):
-            if seen.median and seen.median > 0 and seen.error is not None:
-                cost = NS_PER_SECOND / seen.median if row.unit in RATES else seen.median
-                costs[row_name(row, seen.state)] = Cost(cost, seen.error, clock_hz or 0.0, not is_time(row.unit))
+        for value in row.states or (row,):
+            if value.median and value.median > 0 and value.error is not None:
+                cost = NS_PER_SECOND / value.median if row.unit in RATES else value.median
+                costs[row_name(row, value.state)] = Cost(cost, value.error, clock_hz or 0.0, not is_time(row.unit))
     return costs
 
 
@@ -321,24 +321,25 @@ def raw_samples(results: Results) -> ParquetTable:
 
 
 def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:
-    """The visits of a run to some points, selected by probe and parameters, and read on demand."""
-    meant = _meant(read_request(folder))
-    every = _visits(folder, meant)
+    """Returns the visits of a run to some points, read on demand. is_kept: selects by a point's probe and
+    parameters."""
+    select = _selection(read_request(folder))
+    every = _visits(folder, select)
     return Visits(lambda: tuple(each for each in every if is_kept(each.point.probe, each.point.values())))
 
 
-def _visits(folder: Path, meant: Callable[[Contents], tuple[Outcome, ...]]) -> Visits:
-    """Returns the visits, from the index if it keeps them, else from the journal. meant: selects the relevant visits of
-    all journal records."""
+def _visits(folder: Path, select: Callable[[Contents], tuple[Outcome, ...]]) -> Visits:
+    """Returns the visits, from the index if it keeps them, else from the journal. select: selects the relevant visits
+    of all journal records."""
 
     def read_visits() -> tuple[Outcome, ...]:
         kept = index.load_visits(folder)
-        return meant(read_journal(folder)) if kept is None else kept
+        return select(read_journal(folder)) if kept is None else kept
 
     return Visits(read_visits)
 
 
-def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
+def _selection(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
     return lambda contents: _consistent(contents, request).outcomes
 
 
@@ -351,25 +352,26 @@ def _consistent(contents: Contents, request: Request) -> Checked:
     if head.machine is None:
         return Checked(contents.outcomes, ())
     seconds = contents.session.seconds if contents.noted == len(contents.outcomes) else 0.0
-    asked = Asked(
+    request_described = Asked(
         request.seed, request.cpus, request.abis, request.targets, request.priority, bool(request.reused),
         bool(request.against), _selected(request), request.suite.select, request.suite.name, request.words,
         request.started, 0.0 if request.all_points else request.budget_seconds, request.planned_s, request.counters,
         request.private_bytes, [width for abis in request.widths.values() for width in abis.values()],
         [*request.runs_sd.values()],
     )  # fmt: skip
-    told = Recorded(
+    recorded = Recorded(
         head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds,
-        contents.differs or len({probe.probe for probe in head.probes}) < len(head.probes), asked,
+        contents.differs or len({probe.probe for probe in head.probes}) < len(head.probes), request_described,
         len(contents.damage) + contents.session.lost, contents.begins, contents.notes,
         status=contents.session.status,
     )  # fmt: skip
-    found = checked(told)
+    found = checked(recorded)
     return found._replace(outcomes=_without_broken(found.outcomes))
 
 
 def _selected(request: Request) -> tuple[str, ...]:
-    """Returns names and globs of the probes that the suite may visit; empty for suites that state them otherwise."""
+    """Returns names and globs of the probes that the suite may visit; empty for commands, workloads and pairs, whose
+    points are not selected by probe."""
     suite = request.suite
     if request.is_of_commands or suite.workload or request.pairs:
         return ()
@@ -414,8 +416,8 @@ def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """Returns the request in words. command: repeats the run; anew: repeats it without its seed and budget; planned_s:
-    sufficient budget for all requested points; places: paths that --resume requires again."""
+    """Returns fields of the request by name. command: command line that repeats the run; anew: the same without seed
+    and budget; planned_s: seconds that suffice for all requested points; places: paths that --resume requires again."""
     return {
         "question": request.suite.question,
         "command": timed_command(request),

@@ -60,8 +60,8 @@ MOST_INSTRUCTIONS, _MOST_LINES = 40, 60
 
 
 def probe_blocks(probe: Probe, abi: str | None = None, build: Build | None = None) -> Iterator[Block]:
-    """Yields the description of a probe, its method, its functions, what would mislead, and its machine code. abi: ABI
-    of the executable; by default the first that is built. build: the build that a run measured."""
+    """Yields the description of a probe, its method, its functions, its pitfalls, and its machine code. abi: ABI of the
+    executable; by default this machine's, else the first that is built. build: the build that a run measured."""
     yield from description(probe)
     try:
         source: ProbeSource | None = read_source(places.ROOT / "probes", probe.probe)
@@ -108,7 +108,7 @@ def _cut(lines: Sequence[str], most: int, rest: str) -> Sequence[str]:
 
 
 def _code(source: ProbeSource, probe: str, abi: str | None, build: Build | None) -> Iterator[Block]:
-    """Yields the compiled body, and why there is none, or why it may not be the measured code."""
+    """Yields the machine code of the body, with a sentence if it may not be the measured code; or why there is none."""
     built = abis_of_built(places.ROOT / "build").get(probe, [])
     body = source.named("body")
     own = platform.machine()
@@ -136,18 +136,18 @@ def _code(source: ProbeSource, probe: str, abi: str | None, build: Build | None)
 
 def _lines(code: Sequence[Instruction]) -> Iterator[str]:
     """Yields the text of each instruction, and the target of a jump or call."""
-    inside = {one.address for one in code}
-    for one in code:
-        if one.enters:
+    inside = {instruction.address for instruction in code}
+    for instruction in code:
+        if instruction.enters:
             remark = "asks for the kernel"
-        elif one.called is not None:
-            unnamed = "code without a symbol" if one.called else "what the run chose"
-            remark = f"calls {one.leads_to or unnamed}"
-        elif one.target is None or one.target in inside:
-            remark = "back" if one.target is not None and one.target <= one.address else ""
+        elif instruction.called is not None:
+            unnamed = "code without a symbol" if instruction.called else "what the run chose"
+            remark = f"calls {instruction.leads_to or unnamed}"
+        elif instruction.target is None or instruction.target in inside:
+            remark = "back" if instruction.target is not None and instruction.target <= instruction.address else ""
         else:
-            remark = f"goes on in {one.leads_to}" if one.leads_to else ""
-        text = f"{one.address:x}  {f'{one.mnemonic} {one.operands}'.strip()}"
+            remark = f"goes on in {instruction.leads_to}" if instruction.leads_to else ""
+        text = f"{instruction.address:x}  {f'{instruction.mnemonic} {instruction.operands}'.strip()}"
         yield f"{text:<52}; {remark}" if remark else text
 
 
@@ -162,7 +162,7 @@ def explained_rows(results: Results, rows: Sequence[Row]) -> Iterator[ExplainedR
     wanted = {row_key(row): row for row in rows}
     probes = {row.probe for row in rows}
     visits = [outcome for outcome in results.outcomes if outcome.point.probe in probes]
-    made = {}
+    explained = {}
     for points, scattered in in_parts(visits, results.probes, known):
         for group in points:
             probe = results.probes[group[0].point.probe]
@@ -170,16 +170,20 @@ def explained_rows(results: Results, rows: Sequence[Row]) -> Iterator[ExplainedR
                 point = group[0].point
                 key = (point.probe, point.abi, point.target, metric.name, tuple(sorted(point.parameters)))
                 if key in wanted:
-                    made[key] = _explained(wanted[key], group, probe, metric, scattered)
-    yield from (made[key] for key in wanted if key in made)
+                    explained[key] = _explained(wanted[key], group, probe, metric, scattered)
+    yield from (explained[key] for key in wanted if key in explained)
 
 
 def _explained(row: Row, visits: Sequence[Outcome], probe: Probe, metric: Metric, known: Known) -> ExplainedRow:
     visited = usable_visits(visits, probe, known)
     ok = [outcome for outcome in visits if outcome.status == "ok"]
-    aside = Counter(why for outcome in ok for why in reasons(outcome.samples, probe) if why)
-    failed = Counter(f"{one.status.replace('_', ' ')}: {one.reason or ''}" for one in visits if one.status != "ok")
-    common = ExplainedRow(row, metric, (), aside, failed, _seen(ok, probe), tuple(_counted(ok)), (), (), None)
+    discarded = Counter(why for outcome in ok for why in reasons(outcome.samples, probe) if why)
+    failed = Counter(
+        f"{visit.status.replace('_', ' ')}: {visit.reason or ''}" for visit in visits if visit.status != "ok"
+    )
+    common = ExplainedRow(
+        row, metric, (), discarded, failed, _evidence_totals(ok, probe), tuple(_counted(ok)), (), (), None
+    )
     if not isinstance(visited, PointReadings):
         return common
     if metric.source == "gauge":
@@ -201,15 +205,15 @@ def _of_gauge(outcome: Outcome, metric: Metric) -> ExplainedVisit:
 
 
 def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimates, known: Known) -> ExplainedVisit:
-    """Returns one visit by the rule of its row: at the clock, and in the state, of the row."""
+    """Returns the explanation of a visit, at the core clock and in the core state of its row's value."""
     assert estimates.series is not None
     state, _ = estimates.series.headline()
     alone = series_of([read], estimates.metric, visited.paid, known.clocks_hz)
     own = None if alone is None else (alone if estimates.series.clock_hz else alone.as_read())
     part = None if own is None else _part(own, state)
     outcome, states = read.outcome, read.states
-    seen = states[states != "unknown"]
-    contended = float((seen == "contended").mean()) if len(seen) else None
+    known_states = states[states != "unknown"]
+    contended = float((known_states == "contended").mean()) if len(known_states) else None
     middle = low = high = None
     if part is not None and len(part.values):
         ends = _in_unit(np.quantile(part.values, [SPREAD, 1 - SPREAD]), estimates.metric)
@@ -257,24 +261,24 @@ def _discarded(ok: Sequence[Outcome], probe: Probe, metric: Metric) -> Iterator[
                 yield (sample.body[1] - sample.body[0]) / sample.iterations / operations
 
 
-def _seen(ok: Sequence[Outcome], probe: Probe) -> dict[str, str]:
-    """Returns totals of the evidence over all samples, by its kind."""
+def _evidence_totals(ok: Sequence[Outcome], probe: Probe) -> dict[str, str]:
+    """Returns the totals of the evidence over all samples, in words, by the kind of evidence."""
     if not any(outcome.samples for outcome in ok):
         return {}
     taken = Taken([outcome.samples for outcome in ok])
     totals = {what: _total(taken.column(name)) for name, what in _COUNTS.items()}
-    made = {what: _UNREPORTED if total is None else count(total) for what, total in totals.items()}
+    shown = {what: _UNREPORTED if total is None else count(total) for what, total in totals.items()}
     delay_ns, timed_ns = _total(taken.column("delay_ns")), float(taken.timed_ns().sum())
-    made["time in which other tasks had its CPU"] = (
+    shown["time in which other tasks had its CPU"] = (
         _UNREPORTED if delay_ns is None else f"{plain(delay_ns / 1e9)} of {plain(timed_ns / 1e9)} s"
     )
     rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
     rates = rates[rates > 0]
     if len(rates) > 1:
         off = float(np.quantile(np.abs(rates / np.median(rates) - 1), _MOST_READINGS))
-        made["control loop, off its median in nine of ten readings by up to"] = percent(off)
+        shown["control loop, off its median in nine of ten readings by up to"] = percent(off)
     lacking = {what for outcome in ok for what in missing_evidence(outcome, probe)}
-    return made | dict.fromkeys(sorted(lacking), _UNREPORTED)
+    return shown | dict.fromkeys(sorted(lacking), _UNREPORTED)
 
 
 def _total(column: Array) -> float | None:

@@ -24,17 +24,17 @@ _OF_A_NAME = "host"
 
 
 def gated(base: str, new: str, limits: Limits) -> Gated:
-    """Returns the result of a gate. Raises Failure as `compared` does."""
+    """Returns the result of a gate on two runs. base, new: names of runs. Raises Failure as `compared` does."""
     comparison = compared([base, new], None, machines=False)
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit) for name, change, limit in limited]
     unused = (*limits.unused([name for name, _ in changes]), *limits.unmatched(comparison.runs[1]))
-    apart = _unlike((comparison.runs[0], comparison.runs[1]))
+    obstacles = _unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
-        apart = (*apart, "no row has enough visits in both runs")
+        obstacles = (*obstacles, "no row has enough visits in both runs")
     broken = tuple(limits.broken(comparison.runs[1]))
-    return Gated(comparison, decide(judged), apart, unused, _missing(comparison, limits), broken)
+    return Gated(comparison, decide(judged), obstacles, unused, _missing(comparison, limits), broken)
 
 
 def _missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
@@ -93,10 +93,10 @@ def gated_commands(
     return decision, measured
 
 
-def _ratio(several: Sequence[Opposed], metric: str) -> Opposed:
+def _ratio(pairs: Sequence[Opposed], metric: str) -> Opposed:
     """Returns the ratio of a pair. Raises Failure (1) if it has none."""
-    ratio = next((change for change in several if change.metric == metric), None)
+    ratio = next((change for change in pairs if change.metric == metric), None)
     if ratio is None:
-        why = "it was 0 in too many runs" if any(change.metric == TIME for change in several) else "too few runs"
+        why = "it was 0 in too many runs" if any(change.metric == TIME for change in pairs) else "too few runs"
         raise Failure(f"the two commands have no ratio of {metric}: {why} in the budget", 1)
     return ratio

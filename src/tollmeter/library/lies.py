@@ -15,8 +15,10 @@ from tollmeter.model import Results, Value
 
 WALKED_BYTES = 64 << 20
 COARSE_NS = 20_000
+"""Step of the planted coarse clock."""
 _COPIED_BYTES = 1 << 20
 _LEAST_STEPS = 250
+"""Fewest steps of the clock in a batch that is long enough."""
 _UNMEASURED = ("infrastructure", "interrupted", "timeout", "unsupported")
 
 

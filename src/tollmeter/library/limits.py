@@ -26,8 +26,8 @@ NO_LIMIT = "none"
 
 @dataclass(frozen=True)
 class Bound:
-    """The limit of rows, at most or at least, in the written unit. resolved: the glob with the bytes of a machine's
-    caches in place of their names."""
+    """An absolute limit of the rows that a glob matches. is_most: whether values may be at most `value`, else at least.
+    unit: as written. resolved: the glob with the sizes in bytes of a machine's caches in place of their names."""
 
     glob: str
     is_most: bool
@@ -49,8 +49,8 @@ class Bound:
         return self.value * scale
 
     def broken_by(self, row: Row, *, is_worst: bool = False) -> str:
-        """Returns how a row exceeds the limit with its whole 95 % interval, which needs three visits, or as a worst
-        value; empty if it does not, or if the limit is for another row."""
+        """Returns a sentence if a row is beyond the limit with its whole 95 % interval, which needs three visits; empty
+        if it is not, or if the limit is for another row. is_worst: the row is a worst value, and is compared itself."""
         name = full_name(row)
         level = self.level(name, row.unit)
         if level is None or row.median is None or row.low is None or row.high is None:
@@ -83,8 +83,9 @@ def _scale_of(written: str, unit: str) -> float | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one. bounds:
-    absolute limits, all of which hold, on the machine of `on`."""
+    """Limits of rows. usual: largest slowdown as a share, for rows that no glob matches. globs: largest slowdown by
+    glob, of which the first match applies; None for rows that are not judged. bounds: absolute limits, which all
+    apply."""
 
     usual: float = SAME_WITHIN
     globs: tuple[tuple[str, float | None], ...] = ()

@@ -36,8 +36,9 @@ PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 """Seconds of each profile of a suite, for about 17,000 samples in 14 slices; half of the samples still give a share to
 1.1 percentage points."""
 _TURNS = 1.5
-"""Factor on the time of a profile's slices: it may take half as many slices again."""
+"""Factor on the time of a profile's slices: a profile may take half as many slices again."""
 _LASTS_MS, _MODEL_LASTS_MS = 20, 50
+"""Milliseconds for which stack distances, and a modelled cache, are taken."""
 _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
 
@@ -93,7 +94,8 @@ def _take(
 
 
 def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
-    """Returns the modelled cache of one point. A failure becomes its reason and does not affect other points."""
+    """Returns the misses and flushes of one point in a modelled cache, per operation. A failure becomes the reason of
+    the result, and does not affect other points."""
     target = wanted.point.target
     try:
         open_here(ROOT, target, (MISSES,)).close()
@@ -111,8 +113,8 @@ def _unmodelled(wanted: ProfilePoint, reason: str | None) -> Modelled:
 
 
 def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[ProfilePoint]:
-    """Returns every program that is counted at several sizes, as the attribution of its time requires. Another value of
-    a choice is another program."""
+    """Returns the points of programs that are counted at several sizes, as the attribution of their time requires.
+    Points that differ in a choice are of different programs."""
     probes = ground.catalog.probes()
     programs = {}
     for wanted in points:
@@ -126,8 +128,8 @@ def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[Prof
 
 
 def distances(wanted: ProfilePoint, over: Over) -> Distances:
-    """Returns the distances of one point, or why there are none. After the end of the time, only stored results are
-    returned."""
+    """Returns the stack distances of one point, or why there are none. over: returns why no more time is left; only
+    stored results are then returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     late = over()
@@ -142,8 +144,8 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
             return msgspec.structs.replace(empty, reason=late)
         measured = measure_distances(point.target, wanted.command(), _LASTS_MS, _EMULATOR)
         operations = read_profile(measured).operations
-        seen = loads_of(measured.written)
-        loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in seen)
+        loads_by_size = loads_of(measured.written)
+        loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in loads_by_size)
         result = msgspec.structs.replace(empty, loads=loads)
         stored.mkdir(parents=True, exist_ok=True)
         store_records(stored, Distances, [result])
@@ -154,6 +156,6 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
 
 def _fingerprint(wanted: ProfilePoint) -> str:
     """Returns a fingerprint of all inputs of the answer: program, question, and emulator."""
-    of = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
-    asked = repr((wanted.point.target, wanted.point.parameters, _LASTS_MS)).encode()
-    return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*of, asked))).hexdigest()[:32]
+    contents = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
+    question = repr((wanted.point.target, wanted.point.parameters, _LASTS_MS)).encode()
+    return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*contents, question))).hexdigest()[:32]

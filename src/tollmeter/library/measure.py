@@ -47,7 +47,9 @@ from tollmeter.targets.target import Target
 from tollmeter.targets.ways import LOCAL
 
 _LEAST_S, _LEAST_SHARE = 2.0, 0.1
+"""Seconds, and share of the budget: measuring gets at least the smaller of the two."""
 _PEER_STARTS_S, _PEER_ENDS_S = 20.0, 5.0
+"""Seconds within which a peer's server must start, and must end."""
 _MOST_BYTES = 4096
 
 ELSEWHERE = "ssh:"
@@ -69,8 +71,9 @@ def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False,
     limits: Limits | None = None,
 ) -> MeasuredRun:  # fmt: skip
-    """Measures a new run. observing: receives its progress. stopping: entered while it measures. in_passing: the run
-    does not become LAST, and reuses no visit. limits: a worst value beyond one ends the run."""
+    """Measures a new run. ready: the prepared run. observing: opens the observer of its progress. stopping: ends the
+    run on a signal; the caller has entered it. in_passing: the run does not become LAST, and reuses no visit. limits: a
+    worst value beyond one of them ends the run."""
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     ready, streams = (ready, ()) if in_passing else with_reused(ready, executables)
@@ -107,15 +110,15 @@ def _go(
     limits: Limits | None,
 ) -> MeasuredRun:  # fmt: skip
     began, request = time.monotonic(), ready.request
-    own = journal.folder.resolve()
-    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
+    run_folder = journal.folder.resolve()
+    folder = request.folder or (str(run_folder) if len(os.fsencode(run_folder)) <= LONGEST_FOLDER else "")
     executables = used(ready.plan, ready.catalog).values()
-    servers = [made for made in executables if made.probe.serves and made.target == LOCAL]
-    # One that is linked with a library has its services besides all others.
-    servers.sort(key=lambda made: not made.probe.library)
+    servers = [executable for executable in executables if executable.probe.serves and executable.target == LOCAL]
+    # A server that is linked with a library offers the library's services, and all others.
+    servers.sort(key=lambda executable: not executable.probe.library)
     with (
         _watched(ready.plan, options, stopping) as watch,
-        serving(request.peer, [made.path for made in servers]) as peer,
+        serving(request.peer, [executable.path for executable in servers]) as peer,
     ):
         if watch is not None and not options.quiet:
             _tell_conditions(watch, ready)
@@ -149,7 +152,7 @@ def _conducted(
 ) -> Session:  # fmt: skip
     """Makes the visits and returns the session. started: monotonic seconds from which the time for visits counts."""
     plan = ready.plan
-    paths = {key: made.path for key, made in used(plan, ready.catalog).items()}
+    paths = {key: executable.path for key, executable in used(plan, ready.catalog).items()}
     with (
         _targets(plan, paths, started) as targets,
         pinned_to(plan.host_cpu, notify),
@@ -210,9 +213,8 @@ def _left_s(plan: Plan, began: float) -> float:
 
 @contextmanager
 def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
-    """Yields the address of the first executable that serves on the host, as a probe reads it; empty if none was
-    requested, or none serves. It is started over ssh. Raises Failure if the host cannot be reached, or does not
-    serve."""
+    """Starts the first executable as a server on the host, over ssh, and yields its address as a probe reads it; empty
+    without a host or an executable. Raises Failure if the host cannot be reached, or the server does not start."""
     if not host or not executables:
         yield ""
         return
@@ -233,7 +235,8 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
 
 
 def _served_address(host: str, process: commands.Popen[bytes]) -> str:
-    """Returns ADDRESS,PORT,... from the server's first two lines, or its output until it ended."""
+    """Returns ADDRESS,PORT,... from the server's first two lines. Raises Failure (5), with its output, if it prints
+    anything else."""
     assert process.stdout
     output, deadline = b"", time.monotonic() + _PEER_STARTS_S
     while output.count(b"\n") < 2 and len(output) < _MOST_BYTES:
@@ -274,8 +277,8 @@ class AnalysisJudge:
         self._rows.clear()
 
     def full_width(self, point: Point) -> float:
-        known, place = self._known, (point.target, point.abi)
-        return 0.0 if place in known.alternating else known.widths.get(place, 0.0)
+        known, key = self._known, (point.target, point.abi)
+        return 0.0 if key in known.alternating else known.widths.get(key, 0.0)
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """Returns the visits that a point needs. A point whose worst value has a limit is visited to the end of the
@@ -310,8 +313,10 @@ class AnalysisJudge:
         traffic, by both metrics."""
         first = probe.metrics[0].name
         traffic = next((metric.name for metric in probe.metrics if metric.means == TRAFFIC), first)
-        seen = [(value, self._rows_of(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        both = [(value, own[first], own[traffic]) for value, own in seen if first in own and traffic in own]
+        rows_by_value = [(value, self._rows_of(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        both = [
+            (value, rows[first], rows[traffic]) for value, rows in rows_by_value if first in rows and traffic in rows
+        ]
         if traffic != first:
             numbers = [(value, _undisturbed(latency), _undisturbed(amount)) for value, latency, amount in both]
             return convergence.refine_load(numbers, list(grid))
@@ -320,11 +325,11 @@ class AnalysisJudge:
 
     def _rows_of(self, outcomes: Sequence[Outcome], probe: Probe) -> Mapping[str, Row]:
         """Returns the rows with a number, by metric; cached until the next visit."""
-        place = outcomes[0].point, len(outcomes)
-        if place not in self._rows:
+        key = outcomes[0].point, len(outcomes)
+        if key not in self._rows:
             rows = rows_of_point(list(outcomes), probe, self._known)
-            self._rows[place] = {row.metric: row for row in rows if row.status == "ok" and row.median is not None}
-        return self._rows[place]
+            self._rows[key] = {row.metric: row for row in rows if row.status == "ok" and row.median is not None}
+        return self._rows[key]
 
 
 def _undisturbed(row: Row) -> float:

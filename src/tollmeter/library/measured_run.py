@@ -258,7 +258,7 @@ def compare(
     old: Run | str | Path, new: Run | str | Path, least: float = LEAST_CHANGE, *, machines: bool = False
 ) -> RunComparison:
     """Compares all rows that have a number in both runs. least: relative change that matters, 0.01 is 1 %. machines:
-    two machines are compared, in time and not in cycles, and no change has a cause."""
+    compares two machines, in time and not in cycles, without causes of changes."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
     return RunComparison(**msgspec.structs.asdict(compared(before.index, after.index, least, machines=machines)))
 
@@ -280,7 +280,7 @@ def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], 
             matching = _having(matching, attrgetter(field), name, field, f"of {probe}")
     for name, value in parameters.items():
         if not any(name in row.parameters for row in matching):
-            known = sorted({own for row in matching for own in row.parameters})
+            known = sorted({parameter for row in matching for parameter in row.parameters})
             raise unknown("parameter", name, known, place=f"of {probe}")
         matching = _having(matching, partial(_parameter, name), value, "value", f"for {name} of {probe}")
     if fields["metric"] is None:
@@ -302,12 +302,12 @@ def _having(
     matching = [row for row in rows if field(row) == wanted]
     if matching:
         return matching
-    there = dict.fromkeys(value for row in rows if (value := field(row)) is not None)
-    numbers = [value for value in there if isinstance(value, int)]
+    available = dict.fromkeys(value for row in rows if (value := field(row)) is not None)
+    numbers = [value for value in available if isinstance(value, int)]
     if isinstance(wanted, int) and numbers:
         near = sorted(numbers, key=lambda value: abs(value - wanted))
         raise Failure(f"there is no {kind} {wanted} {place}; the nearest: {_listed(near)}")
-    raise unknown(kind, str(wanted), [str(value) for value in there], place=place)
+    raise unknown(kind, str(wanted), [str(value) for value in available], place=place)
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[str]:

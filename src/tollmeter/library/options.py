@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `toll run` as it was typed, and its time. None for an option that was not typed."""
+"""The command lines of `toll run` and `toll time` as they were typed, and the values of their options."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def usual_precision(against: Sequence[str]) -> float:
 
 
 class Options(NamedTuple):
-    """The options of a run. began: monotonic seconds. beside: do not wait for another run. all_points: measure all
-    points although the budget is too short for most. trust: suite and ABI files whose commands may be started from
-    now on."""
+    """The options of a run, as typed; None for an option that was not typed. form: format of the answer. began:
+    monotonic seconds at which the command began. beside: do not wait for another run. all_points: measure all points
+    although the budget is too short for most. trust: suite and ABI files whose commands may be started from now on."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -47,8 +47,8 @@ class Options(NamedTuple):
 
     @property
     def is_urgent(self) -> bool:
-        """Returns whether the code before and after the visits runs at the priority of the visits. Beside four busy
-        programs, half a second of it would take five seconds, which no budget limits."""
+        """Returns whether the code before and after the visits runs at real-time priority, as the visits do. Beside
+        four busy programs, half a second of this code would otherwise take five seconds, beyond the budget."""
         return self.priority != "normal"
 
 
@@ -91,10 +91,10 @@ def seconds(text: str, option: str = "--budget") -> float:
     """Returns seconds from 30, 30s, 500ms, 2m or 1h. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
     unit = _SECONDS.get(match[2].lower()) if match else None
-    asked_s = float(match[1]) * unit if match and unit else 0.0
-    if not 0 < asked_s <= _LONGEST_S:
+    value_s = float(match[1]) * unit if match and unit else 0.0
+    if not 0 < value_s <= _LONGEST_S:
         raise Failure(f"{option} {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
-    return asked_s
+    return value_s
 
 
 _EVERY = "all-non-zero"
@@ -167,10 +167,10 @@ def typed_text(name: str, value: object) -> str | None:
 
 def texts(name: str, value: object) -> tuple[str, ...]:
     """Returns one text, or several, as a tuple."""
-    several = (value,) if isinstance(value, str) else value
-    if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, Sequence) or not all(isinstance(text, str) for text in values):
         raise Failure(f"{name}={value!r}: expected text or a list of texts")
-    return tuple(several)
+    return tuple(values)
 
 
 def typed_names(name: str, value: object) -> str | None:

@@ -71,8 +71,8 @@ def sources() -> dict[str, tuple[str, ...]]:
 
 
 def described_probes(names: Sequence[str]) -> dict[str, Probe | None]:
-    """Returns the probes of the sources that match one of the names or globs, by the index, or by an earlier build if
-    the index lacks one; None without either. Raises Failure (2) for a name without a match."""
+    """Returns the description of each probe whose name matches one of the names or globs: from the index, else from an
+    earlier build, else None. Raises Failure (2) for a name without a match."""
     known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
     for name in names:
         if not any(fnmatchcase(probe, name) for probe in known):
@@ -90,40 +90,41 @@ def built(*, brings: bool = False) -> Catalog:
 def made_ready(
     abis: Sequence[str],
     targets: Sequence[str],
-    asked: ProbeRequest,
+    request: ProbeRequest,
     may_install: bool = True,
     *,
     may_start: bool = True,
 ) -> Catalog:
-    """Builds the requested probes that are not up to date, and returns them with their descriptions: for the named
-    ABIs, else for the ABIs of the selections; on the named targets, if any. may_start: if false, a probe that is not
-    built is a gap.
+    """Builds the requested probes that are not up to date, and returns a catalog of all requested probes. abis: ABIs
+    that the user named; without any, those of the selections. targets: targets that the user named; none for this
+    machine. may_install: installs missing packages and libraries. may_start: if false, nothing is built, and a probe
+    that is not built is a gap.
 
     Raises Failure for an unknown target or ABI, or if none of the ABIs can be made ready."""
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
     _check_known(named)
-    known, own = sources(), [*_own_abis(targets), *_selected_abis(asked, targets)]
-    if targets and not own and not named:
+    known, own_abis = sources(), [*_own_abis(targets), *_selected_abis(request, targets)]
+    if targets and not own_abis and not named:
         raise Failure(f"no ABI of this machine runs on {', '.join(targets)}: --abi names one that does")
     failures: dict[str, Failure] = {}
-    standing: dict[str, Failure] = {}
+    earlier_gaps: dict[str, Failure] = {}
     while True:
-        wanted = wanted_by(asked, known, abis, [abi.name for abi in own])
+        wanted = wanted_by(request, known, abis, [abi.name for abi in own_abis])
         if may_start:
             prebuilt.take(ROOT, wanted)
         if may_install:
-            _install_missing(wanted, named, own, targets, known if asked.brings else {})
-        unasked = [abi.name for abi in own if abi.name in wanted and abi.name not in named]
-        standing |= {name: gap for name in unasked if name != own[0].name and (gap := known_gap(ROOT, name))}
-        tried = {name: probes for name, probes in wanted.items() if name not in standing}
-        failures |= standing | (make_ready(ROOT, tried, targets, unasked) if may_start else not_ready(ROOT, tried))
-        if not own[1:] or not isinstance(failures.get(own[0].name), NoCompiler):
+            _install_missing(wanted, named, own_abis, targets, known if request.brings else {})
+        unnamed = [abi.name for abi in own_abis if abi.name in wanted and abi.name not in named]
+        earlier_gaps |= {name: gap for name in unnamed if name != own_abis[0].name and (gap := known_gap(ROOT, name))}
+        tried = {name: probes for name, probes in wanted.items() if name not in earlier_gaps}
+        failures |= earlier_gaps | (make_ready(ROOT, tried, targets, unnamed) if may_start else not_ready(ROOT, tried))
+        if not own_abis[1:] or not isinstance(failures.get(own_abis[0].name), NoCompiler):
             break
-        own = own[1:]  # Native is the first ABI that can be built.
+        own_abis = own_abis[1:]  # Native is the first ABI that can be built.
     _check_any(wanted, named, failures)
-    _report([failures[abi] for abi in sorted(failures.keys() - standing.keys())])
+    _report([failures[abi] for abi in sorted(failures.keys() - earlier_gaps.keys())])
     ready = wanted.keys() - failures.keys()
     loaded = catalog.load_catalog(ROOT / "build", platform.machine(), ready)
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
@@ -134,17 +135,17 @@ def made_ready(
 
 def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
     """Returns the ABIs of this CPU that one of the named targets could run; all without a named target."""
-    return [abi for abi in for_cpu(known_abis(ROOT).values(), platform.machine()) if _has_place(abi, targets)]
+    return [abi for abi in for_cpu(known_abis(ROOT).values(), platform.machine()) if _has_target(abi, targets)]
 
 
-def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
+def _selected_abis(request: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
     """Returns the optional ABIs that a selection or a counterpart names, and that this CPU and kernel run."""
-    selected = {*asked.against, *(name for select in asked.selects for name in select.abi)}
+    selected = {*request.against, *(name for select in request.selects for name in select.abi)}
     possible = (abi for abi in known_abis(ROOT).values() if abi.asked_only and abi.name in selected)
-    return [abi for abi in possible if is_run_here(abi) and _has_place(abi, targets)]
+    return [abi for abi in possible if is_run_here(abi) and _has_target(abi, targets)]
 
 
-def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
+def _has_target(abi: Abi, targets: Sequence[str]) -> bool:
     try:
         return not targets or bool(targets_for(targets, abi, runs_here=True))
     except Failure:
@@ -164,9 +165,9 @@ def _install_missing(
 
 def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
     """Raises Failure if none of the named ABIs is ready, or no ABI at all."""
-    of_named = [failures[abi] for abi in named if abi in failures]
-    are_all_named = bool(named) and len(of_named) == len(named)
-    causes = of_named if are_all_named else list(failures.values())
+    failures_of_named = [failures[abi] for abi in named if abi in failures]
+    are_all_named = bool(named) and len(failures_of_named) == len(named)
+    causes = failures_of_named if are_all_named else list(failures.values())
     if not are_all_named and not wanted.keys() <= failures.keys():
         return
     lacks = {cause.abi: cause.missing for cause in causes if isinstance(cause, NoCompiler)}
@@ -187,8 +188,8 @@ def _report(failures: Sequence[Failure]) -> None:
 
 
 def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
-    """Installs libraries. A library that is not available is reported, also in the rows of its probes. Without a
-    compiler none is installed."""
+    """Installs the missing libraries of the wanted probes, unless every wanted ABI lacks a compiler. A library that is
+    not available is reported here, and in the rows of its probes. known: names of libraries by probe."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     missing = libraries.missing_libraries(ROOT, sorted(names), wanted)
     abis = [abi for name, abi in known_abis(ROOT, wanted).items() if name in wanted] if missing else []
@@ -211,34 +212,38 @@ def _check_known(abis: Iterable[str]) -> None:
 
 
 def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Returns every executable with the targets that its ABI's file names and this machine has. Of guests, selects the
-    one that runs all named ABIs, since ABIs are compared by rows of one target; else the ABI's first."""
+    """Returns the catalog, in which each executable lists the targets that its ABI's file names and this machine has.
+    Only one guest is listed: one that runs all named ABIs, since ABIs are compared by rows of one target; else the
+    ABI's first guest."""
     known = known_abis(ROOT, named)
     ways = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
         for abi in loaded.abis
         if abi in known
     }
-    shared = set.intersection(*(set(ways.get(abi, ())) for abi in named)) if named else set()
-    could = {}
-    for abi, several in ways.items():
-        guests = [way for way in several if way.startswith("guest:")]
-        chosen = next((guest for guest in guests if guest in shared), guests[0] if guests else None)
-        could[abi] = tuple(way for way in several if way not in guests or way == chosen)
+    common = set.intersection(*(set(ways.get(abi, ())) for abi in named)) if named else set()
+    targets_of_abi = {}
+    for abi, targets in ways.items():
+        guests = [way for way in targets if way.startswith("guest:")]
+        chosen = next((guest for guest in guests if guest in common), guests[0] if guests else None)
+        targets_of_abi[abi] = tuple(way for way in targets if way not in guests or way == chosen)
     executables = {
-        key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
+        key: msgspec.structs.replace(executable, could=targets_of_abi.get(key[1], ()))
+        for key, executable in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Returns the catalog with all named ABIs in the guest that one of them requires: ABIs are compared by rows of one
-    target."""
-    asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
-    guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
+    """Returns the catalog, in which all named ABIs also run in the guest that one named ABI requires, if they can: ABIs
+    are compared by rows of one target."""
+    executables = {key: executable for key, executable in loaded.executables.items() if key[1] in named}
+    guests = {executable.target for executable in executables.values() if executable.target.startswith("guest:")}
     joined = {
-        key: msgspec.structs.replace(made, also=tuple(sorted(guests.intersection(made.could) - {made.target})))
-        for key, made in asked.items()
+        key: msgspec.structs.replace(
+            executable, also=tuple(sorted(guests.intersection(executable.could) - {executable.target}))
+        )
+        for key, executable in executables.items()
     }
     return msgspec.structs.replace(loaded, executables={**loaded.executables, **joined})
 
@@ -273,31 +278,31 @@ def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
 
 def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
     """Returns the catalog without some executables. drop: decides by an ABI's name and target."""
-    kept = {key: made for key, made in loaded.executables.items() if not drop(key[1], made.target)}
+    kept = {key: executable for key, executable in loaded.executables.items() if not drop(key[1], executable.target)}
     remaining = {abi for _, abi in kept}
     return msgspec.structs.replace(loaded, executables=kept, abis=tuple(abi for abi in loaded.abis if abi in remaining))
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Returns every executable on the targets that run its ABI; a named ABI without a target is a gap. Raises
-    Failure."""
+    """Returns the catalog, in which each executable runs on those named targets that run its ABI; a named ABI without a
+    target is a gap. Raises Failure if no target runs any ABI."""
     known = known_abis(ROOT, named)
-    here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
-    places: dict[str, tuple[str, ...]] = {}
+    here = {abi for (_, abi), executable in loaded.executables.items() if executable.target == LOCAL}
+    targets_of_abi: dict[str, tuple[str, ...]] = {}
     failures: dict[str, Failure] = {}
     for abi in loaded.abis:
         try:
-            places[abi] = targets_for(targets, known[abi], abi in here)
+            targets_of_abi[abi] = targets_for(targets, known[abi], abi in here)
         except Failure as failure:
             failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
-    if not places:
+    if not targets_of_abi:
         raise next(iter(failures.values()))
     gaps = {abi: failure.sentence for abi, failure in failures.items() if abi in named}
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    loaded = _without(loaded, lambda abi, _: abi not in places)
+    loaded = _without(loaded, lambda abi, _: abi not in targets_of_abi)
     executables = {
-        key: msgspec.structs.replace(made, target=places[key[1]][0], also=places[key[1]][1:])
-        for key, made in loaded.executables.items()
+        key: msgspec.structs.replace(executable, target=targets_of_abi[key[1]][0], also=targets_of_abi[key[1]][1:])
+        for key, executable in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
 
@@ -318,13 +323,13 @@ def suites() -> Mapping[str, Suite]:
 
 
 def new_folder(suite: str) -> Path:
-    """Creates runs/DATE-SUITE, with the first free number appended if it exists. Raises Failure (5) if no run can be
-    stored."""
+    """Returns the path runs/DATE-SUITE, or the first of runs/DATE-SUITE-2, -3 and so on that does not exist; does not
+    create the folder. Raises Failure (5) if no run can be stored."""
     if not root.may_write(RUNS):
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain_name(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        # What has to be writable for runs to be kept in the checkout.
+        # The folder that must be writable for runs to be stored in the checkout.
         nearest = ROOT / "runs" if (ROOT / "runs").is_dir() else ROOT
         if os.statvfs(nearest).f_flag & os.ST_RDONLY:
             why = "is on a file system that is mounted read-only"
@@ -383,53 +388,54 @@ def is_run(name: str) -> bool:
 def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns the names of runs, and the words that select rows after them. The words begin at the first glob,
     NAME=VALUE, or probe-like name that is no run."""
-    for place, word in enumerate(given):
+    for index, word in enumerate(given):
         if ({*"*?[="}.intersection(word) or _PROBE.fullmatch(word)) and not is_run(word):
-            return list(given[:place]), list(given[place:])
+            return list(given[:index]), list(given[index:])
     return list(given), []
 
 
 def _last(name: str, need: Need, suite: str, before: int, probes: Sequence[str]) -> Path:
-    """Returns the run that LAST means. suite: its name, `time` for commands, or the typed probes and globs. Prints
-    which run it is, and why younger runs do not count."""
-    fit, others, is_any = list[Path](), dict[Path, str](), False
+    """Returns the run to which LAST refers. Prints which run that is, and why younger runs do not count. name: as
+    typed. need, probes: as in `find_run`. suite: its name, `time` for commands, or the typed probes and globs. before:
+    number of matching runs to skip."""
+    matching, others, is_any = list[Path](), dict[Path, str](), False
     for folder in _youngest_first():
         is_any = True
         if why := _unfit(folder, need, suite, probes):
             others[folder] = why
         else:
-            fit.append(folder)
-        if len(fit) > before:
+            matching.append(folder)
+        if len(matching) > before:
             break
     if not is_any:
         raise _no_run(name)
-    if not fit and probes:
+    if not matching and probes:
         return _last(name, need, suite, before, ())
-    if not fit and need == "ended" and not suite:
-        # Where none ended, what there is of one is better than nothing.
+    if not matching and need == "ended" and not suite:
+        # Without a completed run, the latest incomplete one is returned.
         return _last(name, "suite", suite, before, ())
-    if suite and not fit:
+    if suite and not matching:
         raise catalog.unknown(
             "suite with a run", suite, sorted({_suite_of(folder) for folder in _youngest_first()} - {""})
         )
-    if before >= len(fit):
+    if before >= len(matching):
         reasons = sorted({why for why in others.values() if why})
         more = f"; the others: {'; '.join(reasons)}" if reasons else ""
-        raise Failure(f"there is no run {name}: {len(fit)} of them are there{more}")
+        raise Failure(f"there is no run {name}: {len(matching)} of them are there{more}")
     passed = [] if suite else [*others]
     younger = f"; {shown(passed[0])} is younger, but {others[passed[0]]}" if passed else ""
     more = f", and so {len(passed) - 1} more" if len(passed) > 1 else ""
-    notify(f"{name} is {shown(fit[before])}{younger}{more}")
-    return shown(fit[before])
+    notify(f"{name} is {shown(matching[before])}{younger}{more}")
+    return shown(matching[before])
 
 
 def _youngest_first() -> Iterator[Path]:
-    """Yields the run that LAST's link points to, in any folder, then the runs that are not younger."""
+    """Yields the run that LAST's link points to, in any folder, then the runs that are not younger, youngest first."""
     link = next((place / LAST for place in (RUNS, ROOT / "runs") if (place / LAST / JOURNAL).exists()), None)
     last, ended = (link.resolve(), (link / JOURNAL).stat().st_mtime) if link else (None, inf)
     if last:
         yield last
-    # To resolve each of 10,000 took longer than all else; most are no links, in one folder or two.
+    # Resolving 10,000 paths takes longer than the rest. Most are not links, so their one or two parents are resolved.
     resolved = {place: place.resolve() for place in (RUNS, ROOT / "runs")}
     for folder in reversed(run_folders()):
         run = folder.resolve() if os.path.islink(folder) else resolved[folder.parent] / folder.name  # noqa: PTH114
@@ -438,7 +444,7 @@ def _youngest_first() -> Iterator[Path]:
 
 
 def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
-    """Returns why a run is not meant, as a sentence's part; empty if it is."""
+    """Returns why LAST does not refer to a run, as part of a sentence; empty if it may."""
     if need == "any" and not suite and not probes:
         return ""
     try:
@@ -455,19 +461,17 @@ def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
 
 
 def _unended(folder: Path) -> str:
-    return (
-        "it was interrupted"
-        if not has_ended(folder)
-        else "it has no number"
-        if index_has_numbers(folder) is False
-        else ""
-    )
+    if not has_ended(folder):
+        return "it was interrupted"
+    return "it has no number" if index_has_numbers(folder) is False else ""
 
 
 def _asks_for(request: Request, probes: Sequence[str]) -> bool:
-    """Returns whether a run's suite selects one of these names or globs, by a name or a glob."""
+    """Returns whether a selection of a run's suite matches one of these names or globs; either side may be a glob."""
     selected = [select.probe for select in request.suite.select]
-    return any(fnmatchcase(one, other) or fnmatchcase(other, one) for one in selected for other in probes)
+    return any(
+        fnmatchcase(selection, name) or fnmatchcase(name, selection) for selection in selected for name in probes
+    )
 
 
 def _suite_of(folder: Path) -> str:
@@ -483,8 +487,8 @@ def run_folders() -> list[Path]:
 
 
 def run_places() -> list[tuple[Path, str]]:
-    """Returns the folder and the name of each run, oldest first; of two runs with one name, the user's. They are not
-    joined to paths: 10,000 joins take as long as the rest of a listing."""
+    """Returns the parent folder and the name of each run, oldest first; of two runs with one name, the user's. The two
+    are not joined to a path: 10,000 joins take as long as the rest of a listing."""
     runs: dict[str, tuple[float, str, Path]] = {}
     for place in (ROOT / "runs", RUNS):
         runs |= {name: (moment, name, place) for name, moment in _journals(place).items()}
@@ -493,25 +497,25 @@ def run_places() -> list[tuple[Path, str]]:
 
 def runs_below(folders: Iterable[Path]) -> list[Path]:
     """Returns the runs that are, or are in, these folders, oldest first. A run that is named twice is returned once."""
-    ended: dict[Path, float] = {}
+    modified: dict[Path, float] = {}
     for folder in folders:
         if (folder / JOURNAL).is_file():
-            ended[folder.resolve()] = (folder / JOURNAL).stat().st_mtime
+            modified[folder.resolve()] = (folder / JOURNAL).stat().st_mtime
         else:
             place = folder.resolve()
-            ended |= {place / name: moment for name, moment in _journals(place).items()}
-    return sorted(ended, key=lambda run: (ended[run], run.name))
+            modified |= {place / name: moment for name, moment in _journals(place).items()}
+    return sorted(modified, key=lambda run: (modified[run], run.name))
 
 
 def _journals(place: Path) -> dict[str, float]:
     """Returns the modification time of each run's journal in a folder, by the run's name."""
-    ended = {}
+    modified = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(place):  # noqa: PTH208  a Path of each of 10,000 takes longer than their journals
             with contextlib.suppress(OSError):
-                ended[name] = os.stat(f"{place}/{name}/{JOURNAL}").st_mtime  # noqa: PTH116
-    ended.pop(LAST, None)
-    return ended
+                modified[name] = os.stat(f"{place}/{name}/{JOURNAL}").st_mtime  # noqa: PTH116
+    modified.pop(LAST, None)
+    return modified
 
 
 def set_last_run(folder: Path) -> None:

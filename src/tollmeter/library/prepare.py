@@ -198,7 +198,8 @@ def _widths(runs: Sequence[EarlierRun]) -> dict[str, dict[str, float]]:
 
 
 def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
-    """Returns the lowest cycles of these probes' rows in earlier runs on this kind of CPU, with any kernel."""
+    """Returns by row name the fewest cycles of these probes' rows in earlier runs on this kind of CPU, with any
+    kernel."""
     least: dict[str, float] = {}
     for run in recall(places.RUNS, machine):
         for name, cost in run.rows.items():
@@ -303,31 +304,33 @@ def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -
     monotonic seconds at which waiting for a booting target ends."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
-        place = places.opened([name])[name]
+        target = places.opened([name])[name]
         try:
             for path in paths:
                 try:
                     # A target that boots with one executable boots faster than with all.
-                    place.prepare([path], max(_LEAST_BOOT_S, until_s - time.monotonic()))
-                    answer = protocol.head(place.machine(path))
+                    target.prepare([path], max(_LEAST_BOOT_S, until_s - time.monotonic()))
+                    answer = protocol.head(target.machine(path))
                     if answer.machine and answer.clock:
                         return answer.machine, answer.clock
                     raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)
                 except Failure as failure:
                     failures.append(failure)
         finally:
-            place.close()
+            target.close()
     raise failures[0] if failures else Failure("no built probe can run here: run `make probes`", 5)
 
 
 def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
-    """Returns for each target one executable of each ABI, the hardware's target first, since a target may run only some
-    ABIs."""
+    """Returns for each target one executable of each ABI, since a target may run only some ABIs; targets with a
+    hardware clock first."""
     by_place: dict[str, dict[str, str]] = {}
-    for made in sorted(catalog.executables.values(), key=lambda made: catalog.abis.index(made.build.abi)):
-        for name in (made.target, *made.also):
+    for executable in sorted(
+        catalog.executables.values(), key=lambda executable: catalog.abis.index(executable.build.abi)
+    ):
+        for name in (executable.target, *executable.also):
             if targets or name == LOCAL:
-                by_place.setdefault(name, {}).setdefault(made.build.abi, made.path)
+                by_place.setdefault(name, {}).setdefault(executable.build.abi, executable.path)
     ordered = sorted(by_place, key=lambda name: (clock_of(name) != "hardware", name != LOCAL, name))
     return {name: list(by_place[name].values()) for name in ordered}
 

@@ -40,6 +40,7 @@ WITHOUT_KERNEL = f"{PERF}, without the kernel's (kernel.perf_event_paranoid)"
 COUNTED_MS = 50
 """Length of a profile in which every instruction is counted, as a nanosecond each: it is exact and repeatable."""
 SLICE_MS, LEAST_TURNS = 125, 4
+"""Length of a slice in ms, and fewest rounds of slices."""
 Report = Callable[[str], None]
 SPENT, STOPPED = "the budget was spent before it", "the run was interrupted before it"
 """Reasons of a point that was not profiled any more."""
@@ -51,8 +52,9 @@ Over = Callable[[], str | None]
 
 
 class Slice(Record, frozen=True):
-    """A slice of a profile: the last of its `profile` records, which applies to the whole slice, with the samples of
-    all. hits, kernel_hits: number of samples at each address. operations: number of operations of all iterations."""
+    """A slice of a profile: the last of its `profile` records, which has the totals, with the samples of all these
+    records. hits, kernel_hits: number of samples at each address. period_ns: CPU time between two samples. ns: wall
+    time. operations: number of operations of all iterations."""
 
     source: str
     hits: tuple[tuple[int, int], ...] = ()
@@ -142,8 +144,8 @@ class _Point:
 
 
 class InterleavedProfiles:
-    """Profiles taken in interleaved slices. sampling: seconds for each point. widths: widths of the uncontended core,
-    from earlier runs."""
+    """Profiles taken in interleaved slices. sampling: time and method of each point's profile. widths: widths of the
+    uncontended core, from earlier runs."""
 
     def __init__(
         self, wanted: Sequence[ProfilePoint], sampling: ProfileRequest, widths: Mapping[Place, float] = {}
@@ -189,16 +191,16 @@ class InterleavedProfiles:
 
     def profiles(self) -> list[Profile]:
         """Returns the profiles of all slices so far; a point without a slice has a reason."""
-        seen = self._with_parts()
-        state = common_state([point.parts for point in seen])
+        sampled_points = self._with_parts()
+        state = common_state([point.parts for point in sampled_points])
         symbols_of = cache(Symbols)
         profiles = []
         for point in self._points:
-            slices, of = point.slices, None
-            if point in seen:
+            slices, slices_state = point.slices, None
+            if point in sampled_points:
                 pairs = zip(point.slices, point.parts, strict=True)
-                slices, of = [each for each, part in pairs if is_of(part, state)], state
-            profiles.append(_profile(point, slices, of, symbols_of))
+                slices, slices_state = [each for each, part in pairs if is_of(part, state)], state
+            profiles.append(_profile(point, slices, slices_state, symbols_of))
         return profiles
 
     def _with_parts(self) -> list[_Point]:
@@ -218,15 +220,20 @@ class InterleavedProfiles:
 def _profile(
     point: _Point, slices: Sequence[Slice], state: StateName | None, symbols_of: Callable[[Path], Symbols]
 ) -> Profile:
-    asked = point.wanted.point
-    empty = Profile(probe=asked.probe, abi=asked.abi, target=asked.target, parameters=asked.values())
+    profiled_point = point.wanted.point
+    empty = Profile(
+        probe=profiled_point.probe,
+        abi=profiled_point.abi,
+        target=profiled_point.target,
+        parameters=profiled_point.values(),
+    )
     if not slices:
         return msgspec.structs.replace(empty, reason=(point.reasons or ["it was interrupted"])[0])
     operations = sum(part.operations for part in slices)
     symbols = symbols_of(Path(point.wanted.executable.path))
     return msgspec.structs.replace(
         empty, source=slices[0].source if slices[0].is_whole else WITHOUT_KERNEL, state=state,
-        shares=_shares(symbols, slices, is_exact=counts_instructions(asked)),
+        shares=_shares(symbols, slices, is_exact=counts_instructions(profiled_point)),
         lost=sum(part.lost for part in slices),
         operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
@@ -263,7 +270,8 @@ def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tup
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
-    """Returns the points of the words, or typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
+    """Returns the points that words select; a parameter that the words do not name has its typical value. Raises
+    Failure: 2 for unknown names, 6 if none runs here."""
     suites = places.suites()
     catalog = places.made_ready(abis, targets, asking(words, suites, places.sources()))
     suite = suite_of_words(words, suites, catalog)

@@ -63,11 +63,11 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepa
     if machine is None:
         raise Failure(f"{folder} does not say which machine it was measured on: start a new run", exit_code=5)
     elsewhere = Failure(f"{folder} was measured on another machine or kernel: continue it there, or start a new run", 5)
-    # Before anything is started.
+    # Checked before anything is built or started.
     if {*request.targets} <= {LOCAL} and _is_visibly_another(machine):
         raise elsewhere
-    wanted = ProbeRequest(selects_of(request.suite), request.against)
-    catalog = places.made_ready(request.abis, request.targets, wanted, may_start, may_start=may_start)
+    requested = ProbeRequest(selects_of(request.suite), request.against)
+    catalog = places.made_ready(request.abis, request.targets, requested, may_start, may_start=may_start)
     catalog = with_workloads(catalog, request.suite, request.abis, may_start=may_start)
     if may_start and not is_same_machine(machine, machine_of(catalog, request.targets)[0]):
         raise elsewhere
@@ -75,8 +75,8 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepa
     executables = used(plan, catalog)
     check_unchanged(executables.values())
     before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
-    for key, made in executables.items():
-        if before.get(key) != made.build.sha256:
+    for key, executable in executables.items():
+        if before.get(key) != executable.build.sha256:
             raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
@@ -89,8 +89,8 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Prepa
 def _check_untrusted(folder: Path, request: Request, options: Options) -> None:
     """Raises Failure (2) unless paths that a run's folder names were typed again, and commands of workloads come from
     this checkout's suites. The folder may come from an untrusted source."""
-    own = str(folder_for_files(options.folder)) if options.folder else ""
-    typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
+    scratch_folder = str(folder_for_files(options.folder)) if options.folder else ""
+    typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", scratch_folder
     if typed != (_elsewhere(request.targets), request.peer, request.folder):
         words = shlex.join(places_of(request)) or "no --target, --clock, --peer or --folder"
         raise Failure(
@@ -126,8 +126,8 @@ def _is_visibly_another(machine: Machine) -> bool:
 
 
 def with_reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> tuple[Prepared, Sequence[bytes]]:
-    """Returns the run with the visits of another run that count for it, and their streams in that run's journal; the
-    run itself unless it is of a study and a default run of the last hour has some of its points."""
+    """Returns the run with reusable visits of another run as `done`, and the streams of these visits. Returns the run
+    unchanged, without streams, unless it is a study and a default run of the last hour has some of its points."""
     for folder in _recent() if ready.request.suite.published else ():
         try:
             visits = _visits_of(folder, ready, executables)
@@ -165,7 +165,8 @@ def _recent() -> Iterator[Path]:
 def _visits_of(
     folder: Path, ready: Prepared, executables: Mapping[tuple[str, str], Executable]
 ) -> list[tuple[bytes, Outcome]]:
-    """Returns the visits of a run that count for another, each with its stream."""
+    """Returns the visits of a stored run that can be reused, each after its stream. ready: the run that reuses them.
+    executables: executables of that run."""
     request = read_request(folder)
     if request.suite.name != DEFAULT or request.priority != ready.request.priority:
         return []
@@ -174,10 +175,10 @@ def _visits_of(
     if reported.machine is None or not is_same_machine(reported.machine, ready.machine):
         return []
     built = {(build.probe, build.abi): build.sha256 for build in reported.builds}
-    same = {key for key, made in executables.items() if built.get(key) == made.build.sha256}
+    same = {key for key, executable in executables.items() if built.get(key) == executable.build.sha256}
     points = set(ready.plan.points())
     visits = [(stream.text, outcome(stream.lines)) for stream in others if stream.is_visit]
-    # A visit from later than now is of another boot's clock.
+    # A visit with a later time than now was made in another boot.
     now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     return [
         (text, visit) for text, visit in visits if visit.status == "ok" and visit.point in points and

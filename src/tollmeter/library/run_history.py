@@ -32,8 +32,9 @@ _LEVEL = "memory.level"
 
 
 class History(NamedTuple):
-    """The rows of several runs. runs: number of readable runs. labels: first-screen names of rows. usual: without
-    words, the rows of the youngest run's first screen, in its order."""
+    """The rows of several runs. runs: number of readable runs. readings: each row with its run. labels: names of rows
+    on a first screen. usual: the rows of the youngest run's first screen, in its order; empty if words selected
+    rows."""
 
     runs: int
     readings: tuple[SeriesPoint, ...]
@@ -69,8 +70,8 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
         for row in (*excerpt.rows, *_level_rows(excerpt.hierarchy))
         if not selected or is_named(row.probe, row.parameters, selected, source.machine)
     )
-    met = [reading.row for reading in readings]
-    if lacking := [word for word in selected if not any(fnmatchcase(row.probe, word.name) for row in met)]:
+    rows_read = [reading.row for reading in readings]
+    if lacking := [word for word in selected if not any(fnmatchcase(row.probe, word.name) for row in rows_read)]:
         every = [row for _, excerpt in _excerpts(folders, EVERY) for row in excerpt.rows]
         raise no_row(lacking[0], every, "in these runs")
     labels = {_toll_key(toll): toll.toll for _, excerpt in excerpts for toll in excerpt.tolls}

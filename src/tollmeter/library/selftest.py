@@ -73,10 +73,10 @@ def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)
-        lying = _measured(tree, Path(scratch) / "lies", _selects(IN_PROBES), _BUDGET_S, stopping)
-        _check_honest(lying)
+        results = _measured(tree, Path(scratch) / "lies", _selects(IN_PROBES), _BUDGET_S, stopping)
+        _check_honest(results)
         for lie in IN_PROBES:
-            yield detection(lie, lying)
+            yield detection(lie, results)
         busy = Path(scratch) / "busy"
         yield _beside_a_neighbour(tree, busy, stopping)
         for untruth in IN_JOURNALS:
@@ -119,7 +119,7 @@ def _plant(tree: Path, lies: Sequence[Lie]) -> None:
                 raise Failure(f"the lie of the {lie.name} cannot be planted: probes/{lie.of} has changed", 5)
             text = text.replace(words, instead)
         (tree / "probes" / f"{lie.probe.replace('.', '/')}.c").write_text(text, encoding="utf-8")
-    # What is the same for all was compiled already.
+    # The runtime is the same for all probes, and is compiled already.
     with contextlib.suppress(OSError):
         shutil.copytree(ROOT / "build" / abi.name / "obj/runtime", tree / "build" / abi.name / "obj/runtime")
         for name in ("obj/command", "libtoll.a"):
@@ -173,14 +173,14 @@ def _measured(
 def _check_honest(results: Results) -> None:
     for of in HONEST:
         probe = _probe_of(of)
-        ill = next((row for row in results.index.rows if row.probe == probe and row.status != "ok"), None)
-        if ill:
-            raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
+        refused = next((row for row in results.index.rows if row.probe == probe and row.status != "ok"), None)
+        if refused:
+            raise Failure(f"{probe} was caught, and does not lie: {refused.reason}", 1)
 
 
 def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> CaughtPlant:
-    """Runs a program on every CPU, which alternates with the loop: the samples in which it ran are discarded. Without
-    scheduler delays as evidence, the finding names them."""
+    """Returns the result of a busy program on every CPU, which alternates with the measured loop. Samples in which it
+    ran must be discarded; without scheduler delays as evidence, a finding must name it."""
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))
@@ -221,8 +221,10 @@ def _contradicted(untruth: Untruth, folder: Path) -> CaughtPlant:
             untruth.change(record)
         sealed = seal([{key: value for key, value in record.items() if key not in "nc"} for record in records])
         path.write_bytes(content.replace(visit.text, sealed, 1))
-        told_of = open_run(folder).index.run.contradictions
-        by = next((one for one in told_of if untruth.expects in one), next(iter(told_of), None))
+        contradictions = open_run(folder).index.run.contradictions
+        by = next(
+            (sentence for sentence in contradictions if untruth.expects in sentence), next(iter(contradictions), None)
+        )
     finally:
         path.write_bytes(content)
     outcome = PASSED if by is None else CAUGHT if untruth.expects in by else OTHERWISE
@@ -230,7 +232,7 @@ def _contradicted(untruth: Untruth, folder: Path) -> CaughtPlant:
 
 
 def _cut(folder: Path) -> CaughtPlant:
-    """Takes the second visit out of the journal that was just written."""
+    """Returns the result of a removed visit: opens the run after its second visit was taken out of the journal."""
     path = folder / NAME
     content = path.read_bytes()
     visits = [stream.text for stream in streams(folder) if stream.is_visit]

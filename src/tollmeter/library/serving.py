@@ -26,17 +26,17 @@ from tollmeter.store.journal import NAME, is_written
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 16
 RENEW_S = 20
-"""Interval between two versions of a page: making it takes one CPU for a second or two, which disturbs the
-measuring."""
+"""Seconds between two versions of a page: rendering uses one CPU for a second or two, which disturbs measuring."""
 _KIND = "text/html; charset=utf-8"
 LISTED = 100
-"""Runs on one page of the list: 10,000 lines took 40 s to make."""
+"""Highest number of runs on one page of the list: 10,000 lines take 40 s."""
 _COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
 
 
 class Server(ThreadingHTTPServer):
-    """The server. token: first part of every path. Pages and their list are made one at a time, since msgspec's first
-    use of a type is not thread-safe, and are cached until their journal grows or ends."""
+    """The server. port: TCP port, 0 for a free one. token: first part of every path. Pages and their list are rendered
+    one at a time, since msgspec's first use of a type is not thread-safe; a page is cached until its journal
+    changes."""
 
     daemon_threads = True
 
@@ -95,9 +95,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serves `/TOKEN/`, the list; `/TOKEN/NAME`, a run; `/TOKEN/?run=A&run=B`, two runs that were ticked in the
         list."""
-        asked = urlsplit(self.path)
-        token, _, name = asked.path.lstrip("/").partition("/")
-        ticked = parse_qs(asked.query).get("run", [])
+        address = urlsplit(self.path)
+        token, _, name = address.path.lstrip("/").partition("/")
+        ticked = parse_qs(address.query).get("run", [])
         if not self._is_own_host():
             self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
         elif self.path == "/favicon.ico":
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         elif ticked and not name:
             self._runs(*ticked)
         elif not name:
-            self._list(parse_qs(asked.query).get("from", ["0"])[0])
+            self._list(parse_qs(address.query).get("from", ["0"])[0])
         else:
             self._runs(unquote(name))
 
@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             page = self.server.page(*folders)
         except (Failure, OSError) as error:
-            # A pair that makes no page is the person's choice; a run that cannot be read is not.
+            # Two runs without a common chart are the user's choice, and a bad request; an unreadable run is not.
             is_chosen = len(names) > 1 and isinstance(error, Failure) and error.exit_code in (2, 4)
             self._answer_with(HTTPStatus.BAD_REQUEST if is_chosen else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
             return

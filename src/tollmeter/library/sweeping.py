@@ -46,19 +46,19 @@ RESTORES = 3
 _MOST_TRIES = 2
 """Boots in which a value is measured: one that crashes the machine would do so at each boot."""
 _ORPHAN_S, _LOOKS_EVERY_S = 60.0, 0.2
-"""Longest wait for a command that outlived a killed sweep: it may have started a daemon, which never ends. And the
-interval of looking for it."""
+"""Longest wait, in seconds, for a command that outlived a killed sweep: the command may have started a daemon, which
+never ends. And the seconds between two checks for it."""
 _SHOWN = 200
 """Characters of a command's output in a message."""
 
 Measure = Callable[[str, str], str]
-"""Measures at a value, into a folder of that name below the sweep's. Returns why there is no run, empty if there is
-one."""
+"""Measures at a value, into a folder below the sweep's. Arguments: the value, and the folder's name. Returns why there
+is no run; empty if there is one."""
 
 
 class Knob(NamedTuple):
     """The commands of a swept setting. set, verify: commands, with `{}` or `{VARIABLE}` for the value. lock: a
-    descriptor that they inherit, -1 for none."""
+    descriptor that the commands inherit, -1 for none."""
 
     variable: str
     set: str
@@ -143,8 +143,9 @@ def new_sweep(knob: Knob, values: Sequence[str], words: Sequence[str], seed: int
 
 
 def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepState:
-    """Makes and stores every step, and restores the first value in any case. Raises Failure if another sweep runs, the
-    first value cannot be set, or the restoring data cannot be stored."""
+    """Measures at every value, stores each step, and restores the first value in any case. path: file of the sweep.
+    stopped: returns whether the sweep should end. Raises Failure if another sweep runs, or if the first value cannot be
+    set or recorded for restoring."""
     with sweep_lock_file() as lock:
         restore_killed(lock)
         knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
@@ -220,7 +221,7 @@ def restore_killed(lock: int) -> str:
         record = unrestored()
         if record is not None and is_running(record) and record.process != os.getpid():
             raise Failure(f"another sweep turns {record.variable} (process {record.process}): wait for its end", 5)
-        # Two that start at once: the one with the lock keeps its record first.
+        # Of two sweeps that start at once, the one with the lock stores its record first.
         if try_lock(lock) or time.monotonic() > wait_until:
             break
         time.sleep(_LOOKS_EVERY_S)
@@ -248,13 +249,13 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
     if sweep is None:
         sweep = new
         save_sweep(path, sweep)
-    mine = (new.variable, new.set, new.verify, new.values, new.words)
-    if (sweep.variable, sweep.set, sweep.verify, sweep.values, sweep.words) != mine:
+    request = (new.variable, new.set, new.verify, new.values, new.words)
+    if (sweep.variable, sweep.set, sweep.verify, sweep.values, sweep.words) != request:
         raise Failure(f"{path} is of another sweep: `{typed('sweep', *sweep.words)}`; name another file")
     knob = Knob(sweep.variable, sweep.set, sweep.verify)
     while not sweep.is_done and not stopped():
         value = sweep.order[len(sweep.steps)]
-        sweep, crashed = _asked(sweep, path, knob, value)
+        sweep, crashed = _prepare_step(sweep, path, knob, value)
         step = SweepStep(value=value, reason=crashed) if crashed else _measured(knob, value, _name(sweep), measure)
         if stopped() and step.reason:
             break
@@ -263,9 +264,9 @@ def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callab
     return msgspec.structs.replace(sweep, unrestored=knob.check(sweep.first)) if sweep.is_done else sweep
 
 
-def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:
-    """Returns the sweep at the step whose value this boot has, or should have; and why the step is not measured, if so.
-    Raises Failure (7) if the value takes effect at the next boot."""
+def _prepare_step(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:
+    """Prepares the next step in this boot, and sets its value if the setting has another. Returns the updated sweep,
+    and why the step is not measured, empty if it is. Raises Failure (7) if the value takes effect at the next boot."""
     if sweep.set_in is None and knob.check(value):
         sweep = msgspec.structs.replace(sweep, set_in=boot())
         save_sweep(path, sweep)
@@ -292,11 +293,11 @@ def abandoned(path: Path) -> str:
     if sweep is None:
         raise Failure(f"--reboots {path}: there is no such file")
     knob = Knob(sweep.variable, sweep.set, sweep.verify)
-    is_there = not knob.check(sweep.first)
-    if not is_there and (failed := knob.turn(sweep.first)):
+    is_first_set = not knob.check(sweep.first)
+    if not is_first_set and (failed := knob.turn(sweep.first)):
         raise Failure(f"{sweep.variable} cannot be set to {sweep.first}: {failed}", INFRASTRUCTURE)
     path.unlink()
-    return f"{sweep.variable} {'is' if is_there else 'after a restart is'} {sweep.first} again"
+    return f"{sweep.variable} {'is' if is_first_set else 'after a restart is'} {sweep.first} again"
 
 
 # ---- what came of it ------------------------------------------------------------------------------------------------

@@ -72,12 +72,14 @@ from tollmeter.version import VERSION
 PROBE = "command.run"
 """Probe of timed commands."""
 BUDGET_S, MIN_RUNS = 20.0, 10
+"""Default budget in seconds, and fewest rounds of a run that ends before its budget."""
 _LEAST_S = 1.0
 """Fewest seconds of measuring for each command, so that the run is longer than one disturbance."""
 _LEAST_PARTS = 10
 """Fewest blocks of a run that ends before its budget: with five, one in seven differences of three half-widths would
 not be resolved."""
 _LOOKS = 1.25
+"""Ratio of the numbers of rounds at two consecutive checks of the precision."""
 _NOT_FOUND = 127
 """Exit status of a shell that finds no such command."""
 _MOST_KEPT = 16 << 20
@@ -111,6 +113,7 @@ class Timed(NamedTuple):
 
 
 Report = Callable[[int, float], None]
+"""Called before each round with the number of completed rounds and the used share of the budget."""
 
 
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
@@ -159,7 +162,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
             stopping.reach(process.interrupt)
             open_.callback(stopping.reach)
             done = _Timing(hooked, options, process, journal, base, stopping=stopping).to_the_end(report)
-        # Now that the timer has ended, what its commands took is this process's own.
+        # The CPU time of the commands is included in this process's only once the timer has ended.
         journal.note(msgspec.structs.replace(done.session, surroundings=watch.seen()))
         return done
 
@@ -188,8 +191,8 @@ def _file_of(output: str) -> str:
 
 
 class Base(NamedTuple):
-    """The machine and probe records of timed commands. metrics: requested in addition to time. uncounted: events that
-    cannot be counted, and why."""
+    """The machine and probe records of timed commands. path: the executable that starts commands. metrics: requested in
+    addition to time. uncounted: events that cannot be counted, and why."""
 
     path: Path
     abi: str
@@ -225,11 +228,14 @@ def executable(catalog: Catalog) -> Path:
 
 
 def base_of_commands(metrics: tuple[str, ...] = ()) -> Base:
-    """Returns the base for commands, from one built probe: any probe describes the machine and the build of its ABI."""
+    """Returns the records for timed commands, from one built probe: any probe describes the machine and how its ABI is
+    built."""
     catalog = places.made_ready([], [], ProbeRequest([]))
     path, abi = executable(catalog), catalog.abis[0]
-    like = next(made.build for (_, of_abi), made in catalog.executables.items() if of_abi == abi)
-    build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path.read_bytes())}, Build)
+    probe_build = next(executable_.build for (_, of_abi), executable_ in catalog.executables.items() if of_abi == abi)
+    build = msgspec.convert(
+        {**msgspec.to_builtins(probe_build), "probe": PROBE, **fingerprint(path.read_bytes())}, Build
+    )
     machine, clock = machine_of(catalog, ())
     # The executable without commands is the shortest command there is.
     uncounted: dict[str, str] = {}
@@ -315,7 +321,7 @@ class _Timing:
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
         self._turns = command_metrics.turns_of(base.counted)
         self._first_counts: dict[int, dict[str, float]] = {}
-        """Of the first run of each command, by its place, until they are stored."""
+        """Event counts of the first execution of each command, by the command's index, until they are stored."""
         self._uncounted = dict(base.uncounted)
         self._held: set[int] = set()
         self._next_look = 0
@@ -374,7 +380,7 @@ class _Timing:
             notify(f"{command.name} has ended, and {names} still holds its output: what that writes is not read")
 
     def _prove_commands(self) -> Output:
-        """Runs each command once, and then for its warm-up. Returns the destination of its output in timed runs."""
+        """Runs each command once, then makes the warm-up runs. Returns the destination of output in timed runs."""
         options = self._options
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
         sink: Output = "m" if options.verify else typed.get(options.output, "f")
@@ -404,7 +410,7 @@ class _Timing:
         return sink
 
     def _time_rounds(self, sink: Output, report: Report) -> str:
-        """Times the rounds. Returns how measuring ended."""
+        """Times rounds until the run ends. Returns the status of the run."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():
             report(rounds, self._elapsed() / self._budget_s)
@@ -420,7 +426,8 @@ class _Timing:
         return "interrupted"
 
     def _ended(self, rounds: int, round_s: float) -> str:
-        """Returns how the run ends now; empty if it goes on."""
+        """Returns the status of the run if it ends after these rounds; empty if it goes on. round_s: mean seconds of a
+        round."""
         options = self._options
         if options.runs or rounds == options.max_runs:
             return "settled" if rounds >= (options.runs or 0) else ""
@@ -446,8 +453,8 @@ class _Timing:
         )
 
     def _keep(self, command: Command, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
-        """Stores one execution. rounds: rounds made before; None for the first execution, of which only a failure is
-        stored. events: events counted in it. Raises _Failed."""
+        """Stores one execution. rounds: rounds completed before; None for the first execution, of which only a failure
+        is stored. events: names of the counted events. Raises _Failed if the execution failed."""
         status, reason = self._status_after(command, ran)
         if rounds is None and status == "ok":
             return

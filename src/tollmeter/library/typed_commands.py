@@ -54,18 +54,19 @@ def needs_shell(text: str) -> bool:
 
 
 def words_of(text: str, shell: str | None) -> tuple[Words, str]:
-    """Returns the words and shell of a text; the shell is empty if none is used. shell: as typed; None: if needed.
-    Raises Failure (2) if not found."""
+    """Returns the words that start a command, and the shell that reads it, empty if none does. text: the command as
+    typed. shell: as typed; None to use a shell only if the command needs one. Raises Failure (2) if the executable is
+    not found."""
     try:
         words = shlex.split(text)
-        own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
+        shell_words = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
     except ValueError as error:
         raise Failure(f"{text!r}: {str(error).lower()}") from error
-    if not words or not own:
+    if not words or not shell_words:
         raise Failure("a command is empty: is a variable not set?")
     is_built_in = bool(_BUILT_IN.fullmatch(words[0])) and not shutil.which(words[0])
     if shell != NO_SHELL and (shell or needs_shell(text) or is_built_in):
-        return Words(_path(own[0]), (*own, "-c", text)), " ".join(own)
+        return Words(_path(shell_words[0]), (*shell_words, "-c", text)), " ".join(shell_words)
     return Words(_path(words[0]), tuple(words)), ""
 
 
@@ -92,9 +93,11 @@ def commands_of(
     """Returns each text once for each set of the parameters that it names. names: names of the texts, which may contain
     parameters too, or of the resulting commands. Raises Failure (2)."""
     filled = [
-        (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")
+        (fill(text, used), used, fill(names[place], used) if len(names) == len(texts) else "")
         for place, text in enumerate(texts)
-        for some in dict.fromkeys(tuple(pair for pair in every if f"{{{pair[0]}}}" in text) for every in parameters)
+        for used in dict.fromkeys(
+            tuple(pair for pair in parameter_set if f"{{{pair[0]}}}" in text) for parameter_set in parameters
+        )
     ]
     if len(names) > len(filled) or len(filled) > _MOST_COMMANDS:
         raise Failure(
@@ -104,8 +107,8 @@ def commands_of(
     shown = unique([clean(name or (left.pop(0) if left else text)) for text, _, name in filled])
     read = [_words_after(texts, text, shell) for text, *_ in filled]
     return [
-        Command(name, text, words, by, some)
-        for name, (text, some, _), (words, by) in zip(shown, filled, read, strict=True)
+        Command(name, text, words, by, used)
+        for name, (text, used, _), (words, by) in zip(shown, filled, read, strict=True)
     ]
 
 
@@ -129,12 +132,12 @@ def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
 
 def unique(names: Sequence[str]) -> list[str]:
     """Returns the names, with a number added to a repeated one."""
-    seen: dict[str, int] = {}
-    made = []
+    occurrences: dict[str, int] = {}
+    unique_names = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return made
+        occurrences[name] = occurrences.get(name, 0) + 1
+        unique_names.append(name if occurrences[name] == 1 else f"{name} ({occurrences[name]})")
+    return unique_names
 
 
 def parameter_sets(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a suite's workloads probes: one probe each, for every requested ABI that runs on this machine."""
+"""Makes a probe of each workload of a suite, for every requested ABI that runs on this machine."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def check_trusted_suites(words: Sequence[str], suites: Mapping[str, Suite]) -> N
             raise Failure(complaint)
 
 
-def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_start: bool = True) -> Catalog:
-    """Returns the catalog with the suite's workloads. asked: ABIs that replace the workloads' own. may_start: if false,
-    no workload is built. A workload that is not built is reported, and its row states why."""
+def with_workloads(loaded: Catalog, suite: Suite, requested_abis: Sequence[str], *, may_start: bool = True) -> Catalog:
+    """Returns the catalog with the suite's workloads. requested_abis: ABIs that replace the workloads' own. may_start:
+    if false, no workload is built. A workload that is not built is reported, and its row states why."""
     executables, broken = dict(loaded.executables), dict(loaded.broken)
     for workload in suite.workload:
-        abis = dict.fromkeys(loaded.abis[0] if abi == NATIVE else abi for abi in asked or workload.abi)
+        abis = dict.fromkeys(loaded.abis[0] if abi == NATIVE else abi for abi in requested_abis or workload.abi)
         for abi in filter(loaded.abis.__contains__, abis):
             try:
                 path = ROOT / "build/workloads" / abi / _name(workload)
@@ -67,10 +67,10 @@ def _name(workload: Workload) -> str:
 
 def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
     """Returns the executable of a workload, with the targets of other executables of its ABI."""
-    like = next(executable for (_, of_abi), executable in loaded.executables.items() if of_abi == abi)
-    probe, build = description(_described(path, like.target))
+    other = next(executable for (_, of_abi), executable in loaded.executables.items() if of_abi == abi)
+    probe, build = description(_described(path, other.target))
     whole = msgspec.convert({**msgspec.to_builtins(build), **fingerprint(path.read_bytes())}, Build)
-    return msgspec.structs.replace(like, path=f"{path}", probe=probe, build=whole)
+    return msgspec.structs.replace(other, path=f"{path}", probe=probe, build=whole)
 
 
 def _described(path: Path, target: str) -> bytes:
@@ -81,9 +81,9 @@ def _described(path: Path, target: str) -> bytes:
     if target == LOCAL:
         stream = _described_here(path)
     else:
-        with contextlib.closing(open_here(ROOT, target)) as place:
-            place.prepare([f"{path}"])
-            stream = place.describe(f"{path}")
+        with contextlib.closing(open_here(ROOT, target)) as opened:
+            opened.prepare([f"{path}"])
+            stream = opened.describe(f"{path}")
     description.write_bytes(stream)
     return stream
 
