@@ -48,6 +48,7 @@ _ATTEMPT = re.compile(r"([0-9]{1,10})\.([0-9]{1,6})")
 _SKEW_S = 30.0
 """Largest difference of clocks that is not reported: more than a slow node takes to unpack the bundle."""
 _SILENT_S = 60.0
+"""Seconds without growth of a running node's journal from which this is reported."""
 _LEAST_FREE_BYTES = 1 << 20
 _LOG_BYTES = 1 << 16
 _MOST_FAILURES = 3
@@ -88,10 +89,10 @@ class _Scheduler(NamedTuple):
 def node_states(folder: Path) -> list[NodeState]:
     """Returns the state of each node. Raises Failure: 2 if the folder is not a submission, 5 if it cannot be read."""
     submission = read_submission(folder)
-    # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
+    # Slurm is queried before the journals are read: a job that it reports as ended has written its whole journal.
     scheduler = _scheduler(submission)
     by_node = {node: _attempts(folder / JOURNALS / node) for node in submission.nodes}
-    counting = {node: attempt for node, attempts in by_node.items() if (attempt := _counting(attempts))}
+    counting = {node: attempt for node, attempts in by_node.items() if (attempt := _first_complete(attempts))}
     others = _other_versions(counting)
     disk = os.statvfs(folder)
     is_full = disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES
@@ -155,13 +156,15 @@ def _attempts(folder: Path) -> list[CollectAttempt]:
     return attempts
 
 
-def _counting(attempts: list[CollectAttempt]) -> CollectAttempt | None:
-    complete = (one for one in attempts if one.capture is not None and one.capture.session.status in _COMPLETE)
+def _first_complete(attempts: list[CollectAttempt]) -> CollectAttempt | None:
+    complete = (
+        attempt for attempt in attempts if attempt.capture is not None and attempt.capture.session.status in _COMPLETE
+    )
     return next(complete, None)
 
 
 def _other_versions(attempts: Mapping[str, CollectAttempt]) -> dict[str, list[str]]:
-    """Returns the nodes whose executables or Tollmeter version differ from those of most nodes."""
+    """Returns remarks by node, for nodes whose executables or Tollmeter version differ from those of most nodes."""
     versions = {}
     for node, attempt in attempts.items():
         assert attempt.capture is not None
@@ -203,7 +206,8 @@ def _scheduler(submission: Submission) -> _Scheduler:
 def _measured(
     node: str, attempt: CollectAttempt, submission: Submission, attempts: list[CollectAttempt], remarks: list[str]
 ) -> NodeState:
-    """Returns the state of a measured node. remarks: that it measured with another bundle."""
+    """Returns the state of a measured node. attempts: all of its attempts. remarks: a sentence if it measured with
+    another bundle than most nodes."""
     assert attempt.capture is not None
     failures = [f"{probe}: {reason}" for probe, reason in attempt.capture.failures.items()]
     more = [f"{len(failures)} probes failed"] if len(failures) > _MOST_FAILURES else []
@@ -226,7 +230,8 @@ def _skew(folder: Path, requested: Mapping[str, object], submitted: float) -> It
 def _unmeasured(
     node: str, submission: Submission, attempts: list[CollectAttempt], scheduler: _Scheduler, full: list[str]
 ) -> NodeState:
-    """Returns the state of a node without a complete journal. full: whether the disk is full."""
+    """Returns the state of a node without a complete journal. full: a sentence if the shared disk is full, else
+    empty."""
     best = max(attempts, key=lambda attempt: attempt.visits, default=None)
     job, machine = scheduler.jobs.get(node), scheduler.nodes.get(node)
     if job and job.state in _RUNNING:

@@ -31,9 +31,9 @@ _TABLES = ("rows", "machines")
 
 
 def health(results: Results, reference: str | None, limits: Limits) -> tuple[list[str], list[str]]:
-    """Returns the reasons to drain a machine, by its run, rows beyond a limit first; and why it cannot be called
-    healthy although nothing is slower. Raises Failure: 2 if the reference is neither a run nor a dataset, or a limit's
-    unit is not its row's."""
+    """Returns the reasons to drain a machine, rows beyond a limit first; and the gaps for which it cannot be called
+    healthy. results: its run of the suite. reference: a run or a dataset of peers, or None. Raises Failure: 2 if the
+    reference is neither a run nor a dataset, or if a limit has another unit than its row."""
     slow, contended = _unlike_cpus(results)
     slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
     unmeasured = [
@@ -42,8 +42,8 @@ def health(results: Results, reference: str | None, limits: Limits) -> tuple[lis
     unmeasured += [*contended, *_without_interval(checked_rows(results))]
     if reference is not None:
         beside = _beside_peers if is_dataset(Path(reference)) else _beside_run
-        more, missing = beside(results, reference, limits)
-        slower += more
+        slower_than_reference, missing = beside(results, reference, limits)
+        slower += slower_than_reference
         unmeasured += missing
     return slower, unmeasured
 
@@ -87,9 +87,9 @@ def unlike_nodes(rows: Iterable[Row], limit: float) -> Iterator[str]:
     limit."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        own = row.parameters
-        if row.low and row.high and "node" in own and own["node"] == own.get("home"):
-            rest = tuple((name, value) for name, value in own.items() if name not in ("node", "home"))
+        parameters = row.parameters
+        if row.low and row.high and "node" in parameters and parameters["node"] == parameters.get("home"):
+            rest = tuple((name, value) for name, value in parameters.items() if name not in ("node", "home"))
             alike.setdefault((row.probe, row.metric, row.abi, row.target, rest), []).append(row)
     for several in alike.values():
         for row in several:
@@ -124,25 +124,26 @@ def _beside_run(results: Results, reference: str, limits: Limits) -> tuple[list[
 
 
 def _beside_peers(results: Results, dataset: str, _: Limits) -> tuple[list[str], list[str]]:
-    """Returns the rows that are slower than the peers. The dataset's own runs of this machine do not count."""
-    own = machine_name(results.index.machine)
+    """Returns sentences on rows that are slower than those of the peers, and on gaps. Runs of this machine in the
+    dataset are left out."""
+    own_name = machine_name(results.index.machine)
     with tempfile.TemporaryDirectory() as scratch:
         for table in _TABLES:
             (Path(scratch) / table).mkdir()
             for machine in (Path(dataset) / table).glob("machine=*"):
-                if machine.name != f"machine={own}":
+                if machine.name != f"machine={own_name}":
                     (Path(scratch) / table / machine.name).symlink_to(machine.resolve())
         add_to_dataset(Path(results.index.run.folder), Path(scratch), _TABLES)
         try:
             models = judged_machines([scratch])
         except Failure as failure:
             return [], [f"beside {dataset}: {failure.sentence}"]
-    return _of_own(own, models)
+    return _of_own(own_name, models)
 
 
-def _of_own(own: str, models: Sequence[JudgedModel]) -> tuple[list[str], list[str]]:
-    model = next(judged for judged in models if own in judged.model.nodes)
+def _of_own(own_name: str, models: Sequence[JudgedModel]) -> tuple[list[str], list[str]]:
+    model = next(judged for judged in models if own_name in judged.model.nodes)
     if len(model.model.nodes) < LEAST_NODES:
         alike = f"only {len(model.model.nodes) - 1} nodes have the same CPU, kernel and caches"
         return [], [f"{alike}; {LEAST_NODES - 1} are needed"]
-    return node_reasons(model, own), []
+    return node_reasons(model, own_name), []

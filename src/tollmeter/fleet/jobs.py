@@ -53,8 +53,9 @@ exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
 
 
 class Submission(msgspec.Struct):
-    """A submission. name: name of its jobs. submitted: Unix time in seconds. nodes: or hosts. jobs: first job number by
-    node. refused: reasons."""
+    """A submission. name: name of its jobs. words: requested probes and suites. tollmeter: version. submitted: Unix
+    time in seconds. nodes: names of nodes or hosts. jobs: first job number by node. refused: by node, why it has no job
+    or no complete journal."""
 
     name: str
     words: tuple[str, ...]
@@ -65,10 +66,10 @@ class Submission(msgspec.Struct):
     refused: dict[str, str] = {}
 
 
-def job_script(asked: BundleRequest, folder: Path, name: str, *, partition: str | None, more: Sequence[str]) -> str:
+def job_script(request: BundleRequest, folder: Path, name: str, *, partition: str | None, more: Sequence[str]) -> str:
     """Returns the script of a job. more: words for sbatch, such as a time limit. Raises Failure (2) for an option that
     contains a line end."""
-    minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
+    minutes = math.ceil((planned_s(request) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
     options += [f"--job-name={name}", f"--time={minutes}"]
     options += [*([f"--partition={partition}"] if partition else []), *more]
@@ -86,15 +87,15 @@ def new_name() -> str:
 
 
 def submit(
-    asked: BundleRequest, folder: Path, *, nodes: str | None, partition: str | None, more: Sequence[str]
+    request: BundleRequest, folder: Path, *, nodes: str | None, partition: str | None, more: Sequence[str]
 ) -> Submission:
     """Submits one job for each node, and returns the submission. nodes: a list such as node[1-3], a number of nodes, or
     None for all of the partition. Raises Failure: 2 if the folder is not empty, or sbatch refuses every node, 5 if
     there is no Slurm."""
     chosen = _chosen(nodes, partition)
-    submission = Submission(new_name(), asked.words, VERSION, time.time(), chosen)
-    script = job_script(asked, folder, submission.name, partition=partition, more=more)
-    prepare(asked, folder, submission)
+    submission = Submission(new_name(), request.words, VERSION, time.time(), chosen)
+    script = job_script(request, folder, submission.name, partition=partition, more=more)
+    prepare(request, folder, submission)
     write_whole(folder / SCRIPT, script.encode())
     try:
         for node in chosen:
@@ -110,11 +111,11 @@ def submit(
     return submission
 
 
-def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
+def prepare(request: BundleRequest, folder: Path, submission: Submission) -> None:
     """Creates the folder with the payload. Raises Failure: 2 if the folder is not empty, 5 if it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failure(f"{folder} is not empty: each submission has a folder of its own")
-    payload, _ = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
+    payload, _ = bundled(request._replace(preset=FAST), Path(PAYLOAD))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / PAYLOAD, payload)
     _keep(folder, submission)
@@ -159,7 +160,7 @@ def _chosen(nodes: str | None, partition: str | None) -> tuple[str, ...]:
 _TICK_S = 0.2
 _ATTEMPT = "1.0"
 
-# The bundle's own standard input is not the payload. Its journal is standard output, its answer is left out.
+# Standard input is the payload, so the bundle's own is empty. The bundle prints its journal, and no answer.
 _THERE = """folder=$(mktemp -d) || exit 5
 trap 'rm -rf "$folder"' EXIT; trap 'exit 130' HUP INT TERM
 cat >"$folder/bundle.sh" || exit 5
@@ -182,12 +183,12 @@ def hosts_of(file: Path) -> tuple[str, ...]:
     return hosts
 
 
-def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
-    """Measures all hosts, and ends when every host has ended. Raises Failure: 2 if the folder is not empty, 5 if
-    nothing can be built."""
-    submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain_name, hosts)))
-    prepare(asked, folder, submission)
-    limit_s, stop = planned_s(asked) + MARGIN_S, Event()
+def measure_hosts(request: BundleRequest, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
+    """Measures all hosts, and returns the submission when every host has ended. at_once: number of hosts that measure
+    at the same time. Raises Failure: 2 if the folder is not empty, 5 if nothing can be built."""
+    submission = Submission(new_name(), request.words, VERSION, time.time(), tuple(map(plain_name, hosts)))
+    prepare(request, folder, submission)
+    limit_s, stop = planned_s(request) + MARGIN_S, Event()
     with ThreadPoolExecutor(at_once) as pool:
         running = {pool.submit(_measure, host, folder, limit_s, stop): host for host in hosts}
         try:

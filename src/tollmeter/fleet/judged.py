@@ -2,20 +2,20 @@
 """Nodes of one hardware model whose times and rates differ from those of their peers.
 
 The logarithm of a row's cost on a node is the mean of its peers, plus a deviation of the whole node, of the node in a
-part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows that it is of, and
+part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows of its scope, and
 each is removed before the next is judged: a node that is 5 % slow in every row is named once, and a slow node with one
 bad memory channel twice. The part is memory where the data are four times the last cache or more, and else the kind of
 the probe: a bad memory channel moves only some rows of each probe, which a median over all rows hides. Rows without a
 unit of time are not judged. Most nodes agree on them exactly, and half of the rows of a probe are of this kind.
 
 A deviation is judged by the spread of the same deviation over the nodes: the standard deviation of the middle four
-fifths, which contains what runs, visits and layouts add to it. A node whose own intervals are wider than its peers' is
-allowed as much more. One node in ten may be ill in the same way without widening the spread. The tails are Student's t;
-the degrees of freedom are those of the nodes between the two ends, but those of the between-run variance for a row:
+fifths, which contains the variance between runs, visits and layouts. A node whose own intervals are wider than its
+peers' is allowed as much more. One node in ten may have the same defect without widening the spread. The tails are
+Student's t; the degrees of freedom are those of the middle nodes, but those of the between-run variance for a row:
 single rows have heavier tails than medians over rows. What remains of a probe or row is only as certain as the median
 that was removed: where most nodes agree on a row exactly, an error of that median looks like a deviation of the row. So
-each is named only if it is also as far from its peers before the removal. The size of an effect is what remains after
-the removal of those that are named on the same node: removing other effects would shrink a small one.
+each is named only if it is also as far from its peers before the removal. The size of an effect is its deviation less
+the effects that are named on the same node: removing other effects would shrink a small one.
 
 The budget for false names is one for each node, and is shared within a level by its tests (Bonferroni). A whole node
 has one test, in which a larger share finds noticeably more; a row has thousands, whose limit hardly depends on their
@@ -177,7 +177,7 @@ def judged_model(model: HardwareModel) -> JudgedModel:
 
 
 def spreads(matrix: Floats) -> Spread:
-    """Returns the spread of each line."""
+    """Returns the spread of each line over its columns."""
     parts = []
     for begin in range(0, len(matrix), _AT_ONCE):
         ordered = np.sort(np.ascontiguousarray(matrix[begin : begin + _AT_ONCE]), axis=1)  # with NaN at the ends
@@ -236,35 +236,40 @@ def _medians(lines: Floats) -> Floats:
 
 
 def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tuple[int, Effect]]:
-    """Yields effects with the index of their node."""
+    """Yields each effect after the index of its node."""
     typical = spreads(model.halves).middle
     named: dict[int, list[Effect]] = {}
     for level in _levels(model, costs, spread):
-        of_level = spreads(level.costs)
-        before = of_level if level.name == "node" else spreads(level.uncorrected)
-        for line, node, reach in _candidates(level, of_level):
+        corrected_spread = spreads(level.costs)
+        uncorrected_spread = corrected_spread if level.name == "node" else spreads(level.uncorrected)
+        for line, node, reach in _candidates(level, corrected_spread):
             name, rows = level.scopes[line]
-            corrected = float(level.costs[line, node] - of_level.centre[line])
-            uncorrected = float(level.uncorrected[line, node] - before.centre[line])
-            more, sign = _more(model, rows, node, typical), copysign(1, corrected)
-            sds = [float((spread_of.sd[line] ** 2 + more) ** 0.5) for spread_of in (of_level, before)]
+            corrected = float(level.costs[line, node] - corrected_spread.centre[line])
+            uncorrected = float(level.uncorrected[line, node] - uncorrected_spread.centre[line])
+            extra_variance, sign = _extra_variance(model, rows, node, typical), copysign(1, corrected)
+            sds = [
+                float((spread_of.sd[line] ** 2 + extra_variance) ** 0.5)
+                for spread_of in (corrected_spread, uncorrected_spread)
+            ]
             if abs(corrected) <= reach * sds[0] or sign * uncorrected <= reach * sds[1]:
                 continue
             removed = sum(effect.cost for effect in named.get(node, ()) if {*rows} <= {*effect.rows, *effect.others})
-            cost, nodes = uncorrected - removed, int(of_level.nodes[line])
+            cost, nodes = uncorrected - removed, int(corrected_spread.nodes[line])
             if sign * cost <= log1p(LEAST_EFFECT):
                 continue
             # The rows that show the effect, at least half of it in its direction; and the others.
             is_shown = (costs[rows, node] - removed) * sign > _SIMILAR * abs(cost)
-            show, others = (tuple(np.array(rows)[some].tolist()) for some in (is_shown, ~is_shown))
+            show, others = (tuple(np.array(rows)[mask].tolist()) for mask in (is_shown, ~is_shown))
             half = student_reach(min(_freedom(nodes), RUNS_FREEDOM)) * sds[0 if removed else 1]
-            sd = float((of_level if removed else before).sd[line])
+            sd = float((corrected_spread if removed else uncorrected_spread).sd[line])
             effect = Effect(level.name, name, cost, half, sd, nodes - 1, show or tuple(rows), others)
             named.setdefault(node, []).append(effect)
             yield node, effect
 
 
 def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
+    """Yields the levels of the analysis, from the whole node to single rows. costs: distance of each row from the
+    peers' mean; spread: spread of each row."""
     timed = [place for place, row in enumerate(model.rows) if is_in_time(row) and spread.nodes[place] >= LEAST_NODES]
     probes: dict[tuple[str, str], list[int]] = {}
     for place in timed:
@@ -272,23 +277,23 @@ def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Le
         probes.setdefault((model.part(row), row.probe), []).append(place)
     if not probes:
         return
-    of_parts: dict[str, list[int]] = {}
+    lines_of_parts: dict[str, list[int]] = {}
     for at, (part, _) in enumerate(probes):
-        of_parts.setdefault(part, []).append(at)
-    of_probes = np.stack([_medians(costs[rows]) for rows in probes.values()])
-    node = _common(of_probes)[None]
-    parts = np.stack([_common(of_probes[some], node[0]) for some in of_parts.values()])
+        lines_of_parts.setdefault(part, []).append(at)
+    probe_costs = np.stack([_medians(costs[rows]) for rows in probes.values()])
+    node = _common(probe_costs)[None]
+    parts = np.stack([_common(probe_costs[lines], node[0]) for lines in lines_of_parts.values()])
     yield _Level("node", node, node, [("", timed)])
-    in_part = [[row for at in some for row in [*probes.values()][at]] for some in of_parts.values()]
-    yield _Level("part", parts - node, parts, [*zip(of_parts, in_part, strict=True)])
-    own_part = np.stack([parts[[*of_parts].index(part)] for part, _ in probes])
+    in_part = [[row for at in lines for row in [*probes.values()][at]] for lines in lines_of_parts.values()]
+    yield _Level("part", parts - node, parts, [*zip(lines_of_parts, in_part, strict=True)])
+    cost_of_part = np.stack([parts[[*lines_of_parts].index(part)] for part, _ in probes])
     scopes = [(probe, rows) for (_, probe), rows in probes.items()]
-    yield _Level("probe", of_probes - own_part, of_probes, scopes)
-    own_probe = np.zeros(len(costs), int)
+    yield _Level("probe", probe_costs - cost_of_part, probe_costs, scopes)
+    probe_of_row = np.zeros(len(costs), int)
     for at, rows in enumerate(probes.values()):
-        own_probe[rows] = at
+        probe_of_row[rows] = at
     row_costs = np.where(np.isnan(model.halves[timed]), np.nan, costs[timed])
-    rest = row_costs - of_probes[own_probe[timed]]
+    rest = row_costs - probe_costs[probe_of_row[timed]]
     yield _Level("row", rest, row_costs, [(model.rows[place].probe, [place]) for place in timed])
 
 
@@ -308,12 +313,14 @@ def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float
         with np.errstate(invalid="ignore"):
             least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))
         for at in range(0, len(level.costs), _AT_ONCE):
-            some = slice(at, at + _AT_ONCE)
-            for line, node in np.argwhere(sign * (level.costs[some] - spread.centre[some, None]) > least[some, None]):
+            block = slice(at, at + _AT_ONCE)
+            for line, node in np.argwhere(
+                sign * (level.costs[block] - spread.centre[block, None]) > least[block, None]
+            ):
                 yield int(line) + at, int(node), float(reaches[line + at])
 
 
-def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> float:
+def _extra_variance(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> float:
     """Returns by how much the variance of a node's own rows exceeds that of its peers'. Rows of one run have common
     errors, so that many rows are not more certain than one."""
     own, usual = model.halves[rows, node], typical[rows]
@@ -325,11 +332,11 @@ def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats)
 
 def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[NamedNode, ...]:
     """Returns nodes grouped by equal large effects, the most affected first."""
-    of_nodes: dict[int, list[Effect]] = {}
+    effects_of_nodes: dict[int, list[Effect]] = {}
     for node, effect in effects_found:
-        of_nodes.setdefault(node, []).append(effect)
+        effects_of_nodes.setdefault(node, []).append(effect)
     groups: dict[tuple[Any, ...], list[tuple[int, list[Effect]]]] = {}
-    for node, effects in of_nodes.items():
+    for node, effects in effects_of_nodes.items():
         effects.sort(key=lambda effect: -abs(effect.cost))
         large = [effect for effect in effects if abs(effect.cost) > _SIMILAR * abs(effects[0].cost)]
         rows = large[0].rows if large[0].level == "row" else ()
@@ -338,9 +345,11 @@ def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) ->
         ).append((node, effects))
     named = [
         NamedNode(
-            tuple(model.nodes[node] for node, _ in some), tuple(some[0][1]), tuple(each[0].cost for _, each in some)
+            tuple(model.nodes[node] for node, _ in members),
+            tuple(members[0][1]),
+            tuple(each[0].cost for _, each in members),
         )
-        for some in groups.values()
+        for members in groups.values()
     ]
     return tuple(sorted(named, key=lambda group: -max(map(abs, group.costs))))
 

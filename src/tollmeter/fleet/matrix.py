@@ -90,11 +90,12 @@ def read_fleet(folder: Path) -> list[HardwareModel]:
         if not machines:
             raise Failure(f"{folder}: no file of the table machines can be read", 5)
         files = [path for path in _files(folder, "rows") if _machine(path) in machines]
-        return _read(db, _own(db, files, owners), machines)
+        return _read(db, _well_placed(db, files, owners), machines)
 
 
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, _Hardware], dict[str, _Owner]]:
-    """Returns the hardware model of each machine; and the owner of each file, by its path below the table."""
+    """Returns the hardware model of each machine; and host, CPU, kernel and start of each file, by its path below the
+    table."""
     by_folder: dict[str, _Hardware] = {}
     owners: dict[str, _Owner] = {}
     for readable, read in _ahead(db, _MODELS, [*_parts(_bounded(db, _files(folder, "machines")))]):
@@ -110,9 +111,9 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, _H
     return dict(sorted(by_folder.items())), owners
 
 
-def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[str, _Owner]) -> list[str]:
-    """Returns files whose lines are of the machine and the day that their folders name; other files are reported.
-    owners: by the path of a file of machines of the run."""
+def _well_placed(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[str, _Owner]) -> list[str]:
+    """Returns the files whose lines are of the machine and the day that their folders name; other files are reported.
+    owners: host, CPU, kernel and start of each file of machines, by `_place`."""
     misplaced, known_files = dict[str, str](), list[str]()
     for readable, read in _ahead(db, _OWNERS, [*_parts(_bounded(db, files))]):
         known_files += readable
@@ -131,10 +132,10 @@ def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[st
 def _bounded(db: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[str]:
     """Returns files with at most the rows that their size permits; other files are reported."""
     known = dict(line for _, read in _ahead(db, _LENGTHS, [*_parts(files)]) for line in _lines(read))
-    endless = {path for path, rows in known.items() if rows * _LEAST_BYTES > os.stat(path).st_size}  # noqa: PTH116
-    for path in sorted(endless):
+    oversized = {path for path, rows in known.items() if rows * _LEAST_BYTES > os.stat(path).st_size}  # noqa: PTH116
+    for path in sorted(oversized):
         notify(f"{path} is left out: it says that it has {known[path]} rows, more than fit into its bytes")
-    return [path for path in files if path in known.keys() - endless]
+    return [path for path in files if path in known.keys() - oversized]
 
 
 def _misplaced(path: str, machine: str, started: str) -> str:
@@ -229,14 +230,16 @@ def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -
 
 def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
     """Yields the files in rounds: the first file of each machine, then the second of each."""
-    of_machines = defaultdict(list)
+    files_of_machines = defaultdict(list)
     for path in files:
-        of_machines[_machine(path)].append(path)
-    for at in range(max(map(len, of_machines.values()), default=0)):
-        yield [several[at] for several in of_machines.values() if len(several) > at]
+        files_of_machines[_machine(path)].append(path)
+    for at in range(max(map(len, files_of_machines.values()), default=0)):
+        yield [several[at] for several in files_of_machines.values() if len(several) > at]
 
 
 def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, _Hardware]) -> list[HardwareModel]:
+    """Returns the hardware models with the mean of each row over the files of a machine. models: hardware model of each
+    machine."""
     import numpy as np
 
     columns = {name: at for at, name in enumerate(models)}
@@ -282,12 +285,12 @@ def _by_model(
     by_model: dict[_Hardware, list[int]] = {}
     for column, model in enumerate(machines.values()):
         by_model.setdefault(model, []).append(column)
-    names, made = [*machines], []
+    names, models = [*machines], []
     for (words, caches), columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
-        some = slice(None) if len(by_model) == 1 else columns
-        own = [names[column] for column in columns]
-        made.append(HardwareModel(words, own, rows, values[:, some], halves[:, some], caches))
-    return made
+        selection = slice(None) if len(by_model) == 1 else columns
+        nodes = [names[column] for column in columns]
+        models.append(HardwareModel(words, nodes, rows, values[:, selection], halves[:, selection], caches))
+    return models
 
 
 def _row_of(cells: dict[str, Any]) -> Row:

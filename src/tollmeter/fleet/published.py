@@ -102,10 +102,10 @@ def redacted(
 ) -> PublishedRun:
     """Returns a redacted run. known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
-    own = [row for row in index.rows if not row.target.startswith(KIND)]
+    rows_of_targets = [row for row in index.rows if not row.target.startswith(KIND)]
     rows = [
         msgspec.structs.replace(row, target=_target(row.target), reason=None if row.status == "ok" else REMOVED)
-        for row in own if row.probe in known and _is_plain(row, scrub)
+        for row in rows_of_targets if row.probe in known and _is_plain(row, scrub)
     ]  # fmt: skip
     tolls = [
         msgspec.structs.replace(
@@ -118,20 +118,20 @@ def redacted(
         msgspec.structs.replace(level, read_missing="", parallelism_missing="", not_apart_why="")
         for level in index.hierarchy
     ]
-    made = Index(
+    index_kept = Index(
         format=index.format, run=_run(index.run), machine=_scrubbed_machine(index.machine, scrub), rows=tuple(rows),
         hierarchy=tuple(levels), tolls=tuple(tolls),
     )  # fmt: skip
-    clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
+    clean = msgspec.convert(_scrubbed(msgspec.to_builtins(index_kept), scrub), Index)
     load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
-    made_of = (clean, pairs, load, latency)
-    return PublishedRun(_FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
+    content = (clean, pairs, load, latency)
+    return PublishedRun(_FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*content), *content)
 
 
 def _identity(index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
     """Returns the id of a published file. A file without a curve keeps the id of the older format."""
-    made_of = (index, pairs, load, latency) if latency else (index, pairs, load)
-    return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()[:12]
+    content = (index, pairs, load, latency) if latency else (index, pairs, load)
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:12]
 
 
 def write_published(published: PublishedRun, path: Path) -> None:
@@ -154,8 +154,8 @@ def read_published(path: Path) -> PublishedRun:
         other = f"{path} has format {published_run.format} of `toll publish`, and this version reads {_FORMAT}"
         raise Failure(f"{other}: publish the run again", 5)
     wrong = next(complaints(published_run.index), "")
-    made_of = (published_run.index, published_run.pairs, published_run.load, published_run.latency)
-    if wrong or published_run.id != _identity(*made_of):
+    content = (published_run.index, published_run.pairs, published_run.load, published_run.latency)
+    if wrong or published_run.id != _identity(*content):
         raise Failure(f"{path} is not a file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
     return published_run
 
@@ -191,9 +191,15 @@ def _target(target: str) -> str:
     return target.partition(":")[0]
 
 
-def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
+def _is_plain(record: Row | Toll, scrub: Scrub) -> bool:
     """Returns whether a row's names contain no secret. A renamed row would be another row."""
-    words = [one.metric, one.abi, _target(one.target), *one.parameters, *map(str, one.parameters.values())]
+    words = [
+        record.metric,
+        record.abi,
+        _target(record.target),
+        *record.parameters,
+        *map(str, record.parameters.values()),
+    ]
     return all(_NAME.fullmatch(word) and scrub(word) == word for word in words)
 
 

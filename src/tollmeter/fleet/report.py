@@ -101,9 +101,9 @@ def _rows_in_words(model: HardwareModel, effect: Effect) -> str:
         return f"{effect.name} ({of})"
     show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
     for name in show[0] if show and others else ():
-        own = list(dict.fromkeys(str(row.get(name)) for row in show))
-        if len(own) <= MOST_VALUES and not {*own} & {str(other.get(name)) for other in others}:
-            return f"{effect.name} ({of}: only {name}={','.join(own)})"
+        values = list(dict.fromkeys(str(row.get(name)) for row in show))
+        if len(values) <= MOST_VALUES and not {*values} & {str(other.get(name)) for other in others}:
+            return f"{effect.name} ({of}: only {name}={','.join(values)})"
     return f"{effect.name} ({of})"
 
 
@@ -152,10 +152,10 @@ def distribution_table(judged: JudgedModel, most: int | None) -> Table | None:
 
 def _worst(judged: JudgedModel, row: int) -> tuple[Figure | str, str]:
     """Returns the value of the slowest node, or of the node with the highest value, and its name."""
-    about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
+    row_record, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
-    value = exp(judged.spread.centre[row] + (-cost if is_rate(about) else cost))
-    return quantity(value, about.unit), printable(judged.model.nodes[node])
+    value = exp(judged.spread.centre[row] + (-cost if is_rate(row_record) else cost))
+    return quantity(value, row_record.unit), printable(judged.model.nodes[node])
 
 
 # ---- reasons to drain -----------------------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ def page(models: Sequence[JudgedModel]) -> bytes:
 
 
 def heat_map(judged: JudgedModel) -> dict[str, Any]:
-    """Returns nodes, most affected first, and rows, or a line for each probe. A cell: deviation from the peers; -128 is
-    none."""
+    """Returns the map of one model: its nodes, most affected first, by its rows; by its probes if the rows have too
+    many cells. A cell is the deviation from the peers, in steps of 1 / SCALE of a natural logarithm; -128 is none."""
     ill = [node for named in judged.named for node in named.nodes]
     rank = {name: place for place, name in enumerate(ill)}
     order = sorted(range(len(judged.model.nodes)), key=lambda node: rank.get(judged.model.nodes[node], len(rank)))
