@@ -172,8 +172,8 @@ def gate(
 
 
 def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
-    """Ends the comparison of two runs. Raises Failure: 3 if a row is slower, 7 if rows are missing, 4 with --strict if
-    no decision is possible."""
+    """Raises Failure by the outcome of a gate on two runs: 3 if a row is slower or beyond its limit, 7 if rows are
+    missing, 4 with --strict if no decision is possible."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
     if gated_runs.broken:
         raise Failure(f"beyond its limit: {first_few(gated_runs.broken, 1)}", TRIPPED)
@@ -197,8 +197,8 @@ def _write_commands(decision: Decision, measured: Sequence[Opposed], base: str, 
 
 
 def _end_commands(decision: Decision, measured: Sequence[Opposed], strict: bool) -> None:
-    """Ends the comparison of two commands. Raises Failure: 3 if the new command is slower, 4 with --strict if its
-    interval contains the limit."""
+    """Raises Failure by the outcome of a gate on two commands: 3 if the new command is slower by more than the limit, 4
+    with --strict if the interval contains the limit."""
     from tollmeter.report.gated import more_of
 
     (row,) = decision.rows

@@ -55,8 +55,8 @@ def new_probe(tree: Path, name: str) -> Path:
     path = tree / "probes" / match[1] / f"{match[2]}.c"
     try:
         path.parent.mkdir(exist_ok=True)
-        with path.open("x", encoding="utf-8") as made:
-            made.write((tree / "probes/skeleton.c").read_text(encoding="utf-8"))
+        with path.open("x", encoding="utf-8") as file:
+            file.write((tree / "probes/skeleton.c").read_text(encoding="utf-8"))
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}; a new probe needs a checkout of your own", 5) from error
     return path
@@ -115,19 +115,20 @@ def layout(
     shown, alike = _unlike(layouts)
     for sentence in _what_breaks(facts, tuple(layouts), alike):
         print(sentence)
-    places = [list(layouts).index(name) for name in shown]
-    marked = [(name, *(values[place] for place in places), BREAKS[breaks]) for name, values, breaks in rows]
+    indices = [list(layouts).index(name) for name in shown]
+    marked = [(name, *(values[index] for index in indices), BREAKS[breaks]) for name, values, breaks in rows]
     columns = ("fact", *shown, "breaks")
     print_columns(columns, marked, form, narrow=len(columns), whole=columns[1:])
 
 
-def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
-    """Returns the compared ABIs with their compilers. whole: all ABIs with an installed compiler, if none was named."""
-    if asked is None and whole:
+def _compilers(named: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
+    """Returns the compared ABIs with their compilers. named: ABIs as typed, with commas. whole: selects all ABIs with
+    an installed compiler if none was named."""
+    if named is None and whole:
         found = [(abi, find_compiler(abi)) for abi in abis.known_abis(ROOT).values() if abi.name != "native"]
         if here := [(abi, compiler) for abi, compiler in found if isinstance(compiler, str)]:
             return here
-    known = {name: _known(name) for name in dict.fromkeys((asked or "x86_64,ia32").split(","))}
+    known = {name: _known(name) for name in dict.fromkeys((named or "x86_64,ia32").split(","))}
     compilers = brought(ROOT, known)
     return [(known[name], compilers[name]) for name in known]
 
@@ -158,8 +159,8 @@ def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> di
 def _asked_types(path: Path, types: Mapping[str, object], header: Path, kind: str | None) -> list[str]:
     """Returns the requested types. Raises Failure (2) for a type that the header does not have."""
     if kind is None:
-        own = declared_in(path, header)
-        return sorted(own) or [name for name in types if "__" not in name]
+        declared = declared_in(path, header)
+        return sorted(declared) or [name for name in types if "__" not in name]
     if not (names := types_named(types, kind)):
         check_known("type", kind, sorted(types), f"in {header.name}")
     return names
@@ -171,7 +172,8 @@ def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
 
 
 def _unlike(layouts: Mapping[str, Mapping[str, str]]) -> tuple[list[str], dict[str, list[str]]]:
-    """Returns the ABIs that differ from all previous ones, and for each the ABIs equal to it."""
+    """Returns the ABIs whose facts differ from those of all previous ABIs, and for each the later ABIs with the same
+    facts."""
     alike: dict[str, list[str]] = {}
     for name, facts in layouts.items():
         first = next((other for other in alike if layouts[other] == facts), None)
@@ -303,11 +305,11 @@ def profile(
 
     check_known("format", form, shared.TABLE_OR_JSON)
     check_known("way", way, _WAYS)
-    took = seconds(lasting or LASTING)
-    if not LEAST_S <= took <= MOST_S:
+    lasting_s = seconds(lasting or LASTING)
+    if not LEAST_S <= lasting_s <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
-    asked = ProfileRequest(round(1000 * took), way == "signal")
-    profiles = take_all(points_of(words, names(abi), names(target)), asked)
+    request = ProfileRequest(round(1000 * lasting_s), way == "signal")
+    profiles = take_all(points_of(words, names(abi), names(target)), request)
     if form == "json":
         write_json(profiles)
     else:
@@ -329,11 +331,14 @@ def _print(profiles: list[Profile]) -> None:
         print_view(block for profile in with_functions for block in alone(profile))
 
 
-def _print_chosen(words: list[str], profiles: list[Profile], asked: dict[str, str | None]) -> None:
-    """Prints the defaults that replaced words and options. asked: value of each option, None by default."""
+def _print_chosen(words: list[str], profiles: list[Profile], typed_options: dict[str, str | None]) -> None:
+    """Prints the defaults of parameters and options that were not typed. typed_options: value of each option, None if
+    it was not typed."""
     named = {word.partition("=")[0] for word in words if "=" in word}
-    values = {f"{name}={value}" for each in profiles for name, value in each.parameters.items() if name not in named}
+    values = {
+        f"{name}={value}" for profile in profiles for name, value in profile.parameters.items() if name not in named
+    }
     chosen = {"--abi": profiles[0].abi, "--target": profiles[0].target, "--for": LASTING}
-    options = {f"{option} {value}" for option, value in chosen.items() if asked[option] is None}
+    options = {f"{option} {value}" for option, value in chosen.items() if typed_options[option] is None}
     if values or options:
         print_notice(f"chosen by default: {', '.join([*sorted(values), *sorted(options)])}")

@@ -91,20 +91,21 @@ def submit(
     from tollmeter.library.bundling import BundleRequest
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
-    asked = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
+    request = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
     more = (words or [])[first:]
     if hosts:
         if dry_run or partition or nodes or more:
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
-        states = jobs.measure_hosts(asked, out.resolve(), jobs.hosts_of(hosts), at_once)
+        states = jobs.measure_hosts(request, out.resolve(), jobs.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
         print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif dry_run:
-        print(jobs.job_script(asked, out.resolve(), jobs.new_name(), partition=partition, more=more), end="")
+        print(jobs.job_script(request, out.resolve(), jobs.new_name(), partition=partition, more=more), end="")
     else:
-        made = jobs.submit(asked, out.resolve(), nodes=nodes, partition=partition, more=more)
+        submission = jobs.submit(request, out.resolve(), nodes=nodes, partition=partition, more=more)
         print_notice(
-            f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`"
+            f"{len(submission.jobs)} jobs named {submission.name}, one for each node; "
+            f"`{typed('fleet', 'status', str(out))}`"
         )
 
 

@@ -25,14 +25,15 @@ _OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
 _SURROGATES = "surrogates not allowed"
 """Message of Python's codec for a name that contains bytes that are not UTF-8."""
 _AROUND = 60
+"""Characters before and after an invalid one that are printed."""
 _HELP: tuple[list[str], ...] = (["--help"], ["-h"], ["help"], [])
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Runs a command line and returns its exit code. words: the command line; by default this process's own."""
     given = list(sys.argv[1:] if words is None else words)
     if os.environ.get("COLUMNS", "").strip("+-0") == "":
-        os.environ.pop("COLUMNS", None)  # in no columns nothing would be printed
+        os.environ.pop("COLUMNS", None)  # with 0 columns nothing would be printed
     try:
         if given in _HELP and _COMPLETES not in os.environ:
             print(help_text(), end="", flush=True)
@@ -130,7 +131,8 @@ def _of_the_system(error: BaseException) -> str:
 
 
 def _usage(error: TyperException, given: Sequence[str]) -> str:
-    """Returns a usage message with the help of its verb, which an error on an option without a value lacks."""
+    """Returns the message of a usage error, with the command that prints the verb's help. If the error does not name
+    the verb, the first word does."""
     context = getattr(error, "ctx", None)
     first = given[0] if given and not given[0].startswith("-") else ""
     verb = context.command_path.partition(" ")[2] if context else first

@@ -79,17 +79,18 @@ def run(
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
         tuple(trust or ()), counters,
     )  # fmt: skip
-    held_to = read_limits(None, limits) if limits else None
+    limits_read = read_limits(None, limits) if limits else None
     if dry_run:
-        return _planned(options, resume, held_to, every=every)
-    # Beside a build, and not beside a measurement or after the answer.
+        return _planned(options, resume, limits_read, every=every)
+    # The chart script is made during the build of probes: not while measuring, and not after the answer.
     with chart_script_made(), starting.realtime_priority(wanted=options.is_urgent):
-        measuring = _measuring(options, resume, held_to)
-    return answered(measuring, options, held_to)
+        measuring = _measuring(options, resume, limits_read)
+    return answered(measuring, options, limits_read)
 
 
 def _measuring(options: Options, resume: str | None, limits: Limits | None) -> Callable[[Stopping], MeasuredRun]:
-    """Checks everything that can be refused, and returns a function that measures."""
+    """Prepares a run, new or resumed, and returns a function that measures it. resume: name of a run to resume. Raises
+    Failure for every reason that is known before measuring."""
     from tollmeter.cli.watching import watching
     from tollmeter.library.measure import measured, no_observers, resumed
     from tollmeter.library.prepare import prepared
@@ -100,9 +101,9 @@ def _measuring(options: Options, resume: str | None, limits: Limits | None) -> C
         ready = prepared(options)
         _check_limits(limits, ready.plan, ready.machine)
         return lambda stopping: measured(ready, options, observing, stopping, limits=limits)
-    half = interrupted(resume, options)
-    _check_limits(limits, half.plan, half.machine)
-    return lambda stopping: resumed(half, options, observing, stopping, limits=limits)
+    interrupted_run = interrupted(resume, options)
+    _check_limits(limits, interrupted_run.plan, interrupted_run.machine)
+    return lambda stopping: resumed(interrupted_run, options, observing, stopping, limits=limits)
 
 
 def _check_limits(limits: Limits | None, plan: Plan, machine: Machine) -> None:
@@ -119,9 +120,9 @@ def _planned(options: Options, resume: str | None, limits: Limits | None, *, eve
         ready = prepared(options, may_install=False)
         plan, machine = ready.plan, ready.machine
     else:
-        half = interrupted(resume, options, may_start=False)
-        print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
-        plan, machine = half.plan, half.machine
+        interrupted_run = interrupted(resume, options, may_start=False)
+        print_notice(f"{len(interrupted_run.done)} visits of {interrupted_run.folder} are done already, and count")
+        plan, machine = interrupted_run.plan, interrupted_run.machine
     _check_limits(limits, plan, machine)
     if options.form != "json":
         _print_answer(plan, only_time=every)

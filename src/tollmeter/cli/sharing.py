@@ -97,13 +97,13 @@ def publish(
     from tollmeter.fleet.publishing import publish as redacted
     from tollmeter.report.numbers import count
 
-    made = redacted(open_run(places.find_run(run)))
-    write_published(made, out)
+    published_run = redacted(open_run(places.find_run(run)))
+    write_published(published_run, out)
     for title, parts in (("Removed", REMOVED_PARTS), ("Kept", KEPT_PARTS)):
         print(f"{title}:")
         for part in parts:
             print(f"  {part}")
-    held = f"{count(len(made.index.rows), 'row')}, {count(len(made.index.tolls), 'toll')}"
+    held = f"{count(len(published_run.index.rows), 'row')}, {count(len(published_run.index.tolls), 'toll')}"
     print(f"{out}: {held}. Read it before you give it away.")
 
 
@@ -165,10 +165,10 @@ def import_(
     from tollmeter.library.places import shown
     from tollmeter.report.numbers import count
 
-    made, capture = imported(file, out)
+    run_folder, capture = imported(file, out)
     if capture.session.lost:
         print_notice(f"{capture.session.lost} streams of {file} were damaged, and are left out")
-    folder = str(shown(made))
+    folder = str(shown(run_folder))
     print(folder)
     print_notice(f"{count(capture.visits, 'visit')}: `{typed('show', folder)}`, `{typed('report', folder)}`")
 
@@ -176,6 +176,7 @@ def import_(
 # ---- serve ----------------------------------------------------------------------------------------------------------
 
 MOST_PORTS = 65535
+"""Highest TCP port."""
 
 
 def serve(
@@ -237,7 +238,8 @@ def _of_one(
 
 
 def _page_name(name: str, words: Sequence[str]) -> str:
-    """Returns the file name of a page: a page of some rows does not replace the page of all."""
+    """Returns the file name of a page. A page of selected rows has their words in its name, so that it does not replace
+    the page of all rows."""
     return "-".join((plain_name(" ".join(words)), name)) if words else name
 
 

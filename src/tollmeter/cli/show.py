@@ -160,8 +160,8 @@ def print_machine(index: Index, form: str) -> None:
 
 
 def print_peers(results: Results, names: Sequence[str], form: str) -> None:
-    """Prints the ranks among peers. Raises Failure: 2 for another form, 5 if no file can be read, 4 if no machine has a
-    number of this run."""
+    """Prints the ranks of a run's machine among its peers. names: files of peers. Raises Failure: 2 for another form, 5
+    if no file can be read, 4 if no peer has a number of this run."""
     if form != "table":
         raise Failure("--peers prints only a table")
     from tollmeter.fleet.publishing import peers_of
@@ -210,7 +210,8 @@ def print_index(index: Index, form: str) -> None:
 
 
 def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
-    """Prints lmbench's table. getsummary's warnings go to standard error, as it writes them."""
+    """Prints lmbench's summary; the warnings of lmbench's getsummary go to standard error. results: paths of lmbench
+    result files to add."""
     from tollmeter.report.lmbench import lmbench_summary, read_result, result_text, warnings
 
     write(lmbench_summary(index, [read_result(path) for path in results]).encode())
@@ -351,7 +352,7 @@ def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
 
 
 def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
-    """Prints probes from the index and from earlier builds, without building; one alone is described."""
+    """Prints probes from the index and from earlier builds, without building. A single probe is described at length."""
     (first, *more) = described.values()
     if form == "table" and first and not more:
         from tollmeter.report.probe_description import blocks
@@ -366,7 +367,7 @@ def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
             rows.append((name, question, "", "", ""))
             continue
         question = left_out.get(name, probe.question)
-        parameters, metrics = (" ".join(one.name for one in several) for several in (probe.parameters, probe.metrics))
+        parameters, metrics = (" ".join(item.name for item in items) for items in (probe.parameters, probe.metrics))
         rows.append((name, question, parameters, metrics, " ".join(abis.get(name, ()))))
     print_columns(PROBE, rows, form, narrow=2)
 

@@ -166,13 +166,13 @@ def _measure(options: Options, folder: Path, stopping: Stopping, steps: int) -> 
     observing = no_observers if options.quiet else watching
 
     def measure(value: str, name: str) -> str:
-        own = options._replace(out=folder / name, began=time.monotonic())
+        step_options = options._replace(out=folder / name, began=time.monotonic())
         if not options.quiet:
             print_notice(f"run {name.partition('-')[0].lstrip('0')} of {steps}: {value}")
         try:
-            with starting.realtime_priority(wanted=own.is_urgent):
-                ready = prepared(own)
-            done = measured(ready, own, observing, stopping, in_passing=True)
+            with starting.realtime_priority(wanted=step_options.is_urgent):
+                ready = prepared(step_options)
+            done = measured(ready, step_options, observing, stopping, in_passing=True)
             if stopping.asked:
                 return "interrupted"
             rows = open_run(done.folder).index.rows

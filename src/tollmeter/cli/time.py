@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _SHOWS_EVERY_S = 0.2
 _VALUES = {"-P": 3, "--parameter-scan": 3, "-L": 2, "--parameter-list": 2}
+"""Number of values of each option that has several, which typer cannot read."""
 _BETWEEN = "\x1f"
+"""Separator of these values in one word."""
 
 
 def timing(
@@ -73,15 +75,20 @@ def timing(
 
 def takes_timing(verb: Callable[..., int | None]) -> Callable[..., int | None]:
     """Returns the verb with the options of `timing` in place of its parameter `how`."""
-    own, shared = (inspect.signature(function, eval_str=True).parameters for function in (verb, timing))
+    verb_parameters, timing_parameters = (
+        inspect.signature(function, eval_str=True).parameters for function in (verb, timing)
+    )
 
     @functools.wraps(verb)
     def taking(*args: Any, **options: Any) -> int | None:
-        how = timing(**{name: options.pop(name) for name in shared if name in options})
+        how = timing(**{name: options.pop(name) for name in timing_parameters if name in options})
         return verb(*args, how=how, **options)
 
-    before, after = [*own.values()][: [*own].index("how")], [*own.values()][[*own].index("how") + 1 :]
-    taking.__signature__ = inspect.Signature([*before, *shared.values(), *after])  # type: ignore[attr-defined]
+    before, after = (
+        [*verb_parameters.values()][: [*verb_parameters].index("how")],
+        [*verb_parameters.values()][[*verb_parameters].index("how") + 1 :],
+    )
+    taking.__signature__ = inspect.Signature([*before, *timing_parameters.values(), *after])  # type: ignore[attr-defined]
     taking.__annotations__ = {}
     return taking
 
@@ -122,20 +129,20 @@ def time_(
 def with_joined_values(words: Sequence[str]) -> list[str]:
     """Returns the command line of `time`, `gate` and `sweep` in words that typer reads: the values of -P and -L in one
     word each, and -i with its value."""
-    left, made = [*words], []
+    left, joined_words = [*words], []
     while left:
         word = left.pop(0)
         values = _VALUES.get(word, 0)
         if values and left:
-            made += [word, _BETWEEN.join(left[:values])]
+            joined_words += [word, _BETWEEN.join(left[:values])]
         elif match := re.fullmatch(r"(?:-(N?)i|--ignore-failure)(?:=(.*))?", word):
-            made += [*(["-N"] if match[1] else []), f"--ignore-failure={match[2] or 'all-non-zero'}"]
+            joined_words += [*(["-N"] if match[1] else []), f"--ignore-failure={match[2] or 'all-non-zero'}"]
         else:
-            made.append(word)
+            joined_words.append(word)
         del left[:values]
         if word == "--":
-            return made + left
-    return made
+            return joined_words + left
+    return joined_words
 
 
 def split_values(words: Sequence[str] | None, values: int) -> list[tuple[str, ...]]:
@@ -172,7 +179,7 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         done = timed(commands, options, stopping, _progress())
         places.set_last_run(done.folder)
         results = open_run(done.folder)
-        # An export to standard output is read by a program.
+        # If an export goes to standard output, a program reads it, and the answer goes to standard error.
         answer = sys.stderr if STANDARD_OUTPUT in exports.values() else sys.stdout
         _print(results, commands, options, answer)
         for sentence in uncounted_sentences(done.uncounted):
