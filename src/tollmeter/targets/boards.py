@@ -24,10 +24,11 @@ _CPU = Path("/proc/cpuinfo")
 
 class Board(NamedTuple):
     """An emulated machine: emulator, Debian package, QEMU's arguments, and its serial lines. ours: a file of
-    build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for
-    this machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of
-    virtual time. has_console: the first serial line is the kernel's own; else the board's only line is the wire.
-    files_at: where the emulator puts the first file system, if the board has no boot loader that does."""
+    build/emulator: process 1 under Debian's kernel, or the image that boots if `kernel` is None. abi: the default one;
+    empty for this machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns
+    of virtual time. has_console: the first serial line is the kernel's own; else the board's only line is the wire,
+    which carries the command protocol. files_at: where the emulator puts the first file system, if the board has no
+    boot loader that does."""
 
     emulator: str
     package: str

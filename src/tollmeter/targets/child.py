@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 al., ASPLOS 2009)."""
 
 _SUSPENDED_S = 1.0
-"""Delay after a deadline from which the host was suspended, together with the process that it waits for."""
+"""Delay in seconds after a deadline which shows that the host was suspended, together with the process."""
 
 
 class Ended(NamedTuple):
@@ -66,7 +66,8 @@ class Child:
             stdout=commands.PIPE,
             stderr=commands.STDOUT,
             bufsize=0,
-            # A probe that outlives this process exits at once. The id has a constant length, as the rest.
+            # A probe that outlives this process exits at once. The id has a constant length, as the rest of the
+            # environment.
             env=dict(environment or {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}),
             start_new_session=True,
         )
@@ -104,7 +105,8 @@ class Child:
         return True
 
     def read_stream(self, limit_s: float) -> Ended:
-        """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
+        """Reads the stream of one visit. Returns status 0 if the process then waits for the next line; if the process
+        ended or the limit passed, the same as `finish`."""
         output, self._unread = self._unread, bytearray()
         try:
             limit = self._gather(output, limit_s, self._is_answer)
@@ -114,7 +116,9 @@ class Child:
         if limit is None and self._is_answer(output):
             return Ended(bytes(output), 0, None)
         if limit:
-            self.signal(signal.SIGKILL)  # to move a process in the middle of a trap to another CPU took until its end
+            self.signal(
+                signal.SIGKILL
+            )  # first: moving a process that is inside a trap to another CPU would block until its end
         self.end()
         return self._ended(output, limit)
 
@@ -148,8 +152,8 @@ class Child:
             return 0
 
     def end(self) -> None:
-        """Kills the rest of its group while the leader's id is still reserved, then reaps the leader. Its memory is
-        freed on the host's CPU."""
+        """Kills the process group, then reaps the process; until then no other process can have its id. The process's
+        memory is freed on the host's CPU."""
         if self._reaped:
             return
         with contextlib.suppress(OSError):
@@ -166,7 +170,8 @@ class Child:
         self, output: bytearray, limit_s: float, is_complete: Callable[[bytearray], bool] = lambda _: False
     ) -> Trouble | None:
         """Collects output until the process ends or the stream is complete, even if another process holds the pipe
-        open. If the process was suspended with this one, as by a container's freezer, its time limit begins anew."""
+        open. Returns the limit that was exceeded, or None. If the process was suspended with this one, as by a
+        container's freezer, the time limit begins anew."""
         pipe, deadline = self._stdout_fd, time.monotonic() + limit_s
         reading, tick_s = True, _TICK_S
         watched = select.poll()
@@ -179,7 +184,7 @@ class Child:
                 tick_s = inf
             while time.monotonic() < deadline:
                 watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
-                # Asked before the last read, so that nothing printed is missed; the process is not reaped.
+                # Checked before the last read, so that no output is missed; the process is not reaped.
                 ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
                 if reading and not _drain(pipe, output):
                     watched.unregister(pipe)

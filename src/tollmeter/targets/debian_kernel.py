@@ -56,7 +56,7 @@ def fetched_kernel(choice: KernelChoice) -> Path:
         return image
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
-        with (cache_folder() / "lock").open("w") as lock:  # two runs at once download one after the other
+        with (cache_folder() / "lock").open("w") as lock:  # concurrent runs download one after the other
             fcntl.flock(lock, fcntl.LOCK_EX)
             if cached(choice) is None:
                 _download(choice, cache_folder() / "kernels" / choice.package)
@@ -94,8 +94,8 @@ def _download(choice: KernelChoice, folder: Path) -> None:
 
 
 def _of_installer(choice: KernelChoice, state: Path) -> str | None:
-    """Returns the newest kernel package of Debian's installer; None without one. apt does not usually list these
-    packages: they have their own component, next to each that the system's sources name."""
+    """Returns the newest kernel package of Debian's installer; None without one. These packages are in the component
+    main/debian-installer, which the system's sources do not name."""
     (state / _SOURCES).unlink(missing_ok=True)
     printed = _apt(choice, state, ["apt-get", "update", "--print-uris"]).stdout
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
@@ -108,7 +108,8 @@ def _of_installer(choice: KernelChoice, state: Path) -> str | None:
 
 
 def _of_system(choice: KernelChoice, state: Path) -> str | None:
-    """Returns the dependency of the metapackage, by the system's own sources."""
+    """Returns the newest kernel package on which the metapackage depends, by the system's own sources; None without
+    one."""
     (state / _SOURCES).unlink(missing_ok=True)
     _apt(choice, state, ["apt-get", "update"])
     return newest(_apt(choice, state, ["apt-cache", "depends", choice.package]).stdout.split())
@@ -123,12 +124,12 @@ def newest(names: Iterable[str]) -> str | None:
 def _apt(
     choice: KernelChoice, state: Path, words: Sequence[str], folder: Path | None = None
 ) -> commands.CompletedProcess[str]:
-    own = {"APT::Architecture": choice.architecture, "APT::Architectures::": choice.architecture}
+    settings = {"APT::Architecture": choice.architecture, "APT::Architectures::": choice.architecture}
     lists = own_lists(state)
     if (state / _SOURCES).is_file():
-        own |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
+        settings |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
     missing = "guests run Debian's kernels, and there is no apt here to download one"
-    return run_apt([words[0], "-q", *_options_of(own), *lists, *words[1:]], folder, missing)
+    return run_apt([words[0], "-q", *_options_of(settings), *lists, *words[1:]], folder, missing)
 
 
 def own_lists(state: Path) -> list[str]:

@@ -33,11 +33,12 @@ from tollmeter.targets.target import Target
 USUAL_BAUD = 115200
 CHUNK = 4096
 _VISITS_NS = (100_000_000, 300_000_000, 1_000_000_000)
-"""Total time of a visit's batches in the first, second and third attempt. The rate of a clock is known to the delay of
-the fastest bytes over this time: 50 µs give 0.05 %. More than 0.35 s is refused real-time priority (priority.c)."""
+"""Total time of a visit's batches in the first, second and third attempt. The relative error of a clock's rate is the
+delay of the fastest bytes divided by this time: 50 µs give 0.05 %. Visits of more than 0.35 s get no real-time priority
+(priority.c)."""
 _SAMPLES, _BATCHES = 64, 3
-"""Samples of a visit, and batches of a sample. Samples are short and many: on a busy machine at normal priority, one
-that is longer than a scheduler's slice is always disturbed."""
+"""Samples of a visit, and batches of a sample. Samples are short and many: on a busy machine at normal priority, a
+sample that is longer than a scheduler's slice is always disturbed."""
 _MOST_STAMPS = 100_000
 _LAST_BYTES_S = 0.05
 _PRIORITY = 2
@@ -188,18 +189,18 @@ class ExternalClock(Target):
 def timed_over(
     line: str, visit: Visit, revision: int, attempt: Callable[[Visit], tuple[bytes, Sequence[Stamp]]]
 ) -> bytes:
-    """Returns the visit's stream in the line's time, of the first of three attempts whose stamps give the rate of the
-    target's clock. Each attempt is longer than the previous one, so that the delays of its marks are a smaller part
-    of it."""
+    """Returns the visit's stream in the line's time. Makes up to three attempts, until the stamps give the rate of the
+    target's clock; each is longer than the previous one, so that delays of marks are a smaller part of it. attempt:
+    makes a visit and returns its stream and the stamps."""
     sentence = ""
     samples = max(visit.samples, _SAMPLES)
     for whole_ns in _VISITS_NS:
         sample_ns = max(visit.sample_ns, whole_ns // (_BATCHES * samples))
-        asked = msgspec.structs.replace(visit, samples=samples, sample_ns=sample_ns)
-        if whole_ns != _VISITS_NS[0]:  # a number of iterations that was found for shorter batches is looked for anew
-            asked = msgspec.structs.replace(asked, iterations=0, control_iterations=0)
+        longer = msgspec.structs.replace(visit, samples=samples, sample_ns=sample_ns)
+        if whole_ns != _VISITS_NS[0]:  # longer batches: the probe calibrates its iterations again
+            longer = msgspec.structs.replace(longer, iterations=0, control_iterations=0)
         try:
-            stream, stamps = attempt(asked)
+            stream, stamps = attempt(longer)
             return retimed(stream, stamps, line)
         except NotTimed as failure:
             sentence = failure.sentence
@@ -231,7 +232,7 @@ def _stamp(line: ClockLine, stop: int, stamps: list[Stamp]) -> None:
     """Stamps bytes as they arrive, sleeping between them. After the block has ended, it continues until no byte arrives
     for a while."""
     with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))  # of this thread: it is to wake at once
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))  # of this thread, so that it wakes at once
     watched, last_s = [line.fileno(), stop], None
     while len(stamps) < _MOST_STAMPS:
         ready, _, _ = select.select(watched, [], [], last_s)

@@ -29,8 +29,8 @@ from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.target import Target, later, not_started, patience_s, trouble_of_visit
 
 _GRACE_S = 2.0
-"""Time that the host adds to a probe's deadline. The probe keeps its own deadline and reports why it ended; the host's
-is for a probe that cannot."""
+"""Seconds that the host adds to a probe's deadline. A probe keeps its own deadline and reports why it ended; the host's
+deadline is for a probe that cannot."""
 
 
 # ---- how an executable is started ------------------------------------------------------------------------------------
@@ -95,6 +95,7 @@ _MOST_HELD, _MOST_WORKERS = 1 / 4, 512
 """Highest share of the machine's memory, and highest number of processes, in the pool: a waiting process takes no CPU
 time, but other programs cannot use its memory."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
+"""File descriptors of one waiting process, and those that the host keeps for itself."""
 
 LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 """Executable, parameters and CPUs: visits with the same key and seed use the same layout."""
@@ -129,17 +130,17 @@ class WorkerPool:
     def put(self, key: LayoutKey, seed: int, child: Child) -> None:
         """Keeps a process for the next visit of its layout. The longest waiting processes end if all together use too
         much memory."""
-        own = child.resident_bytes()
-        most = _MOST_HELD * _memory_bytes() - own
+        resident_bytes = child.resident_bytes()
+        allowed_bytes = _MOST_HELD * _memory_bytes() - resident_bytes
         held = sum(other.bytes for other in self._waiting.values())
-        while self._waiting and (held > most or len(self._waiting) >= _most_workers()):
+        while self._waiting and (held > allowed_bytes or len(self._waiting) >= _most_workers()):
             oldest = self._waiting.pop(next(iter(self._waiting)))
             oldest.child.end()
             held -= oldest.bytes
-        if most < 0:
+        if allowed_bytes < 0:
             child.end()
         else:
-            self._waiting[key] = _Worker(child, seed, own)
+            self._waiting[key] = _Worker(child, seed, resident_bytes)
 
     def close(self) -> None:
         for worker in self._waiting.values():
@@ -183,17 +184,17 @@ class Local(Target):
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended, asked = self._visited(executable, visit)
+            ended, requested = self._visited(executable, visit)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         finally:
-            # Not before the visit: an interrupt that came since the last one is meant for this one.
+            # Reset after the visit and not before: an interrupt since the previous visit applies to this one.
             self._is_asked_to_stop = False
-        return closed(ended.output, visit, revision, trouble_of_visit(ended, asked, _usual_s(asked)))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, requested, _usual_s(requested)))
 
     def _visited(self, executable: str, visit: Visit) -> tuple[Ended, Visit]:
         """Makes a visit in the resident process of its layout if there is one, else in a new process; a counting target
-        has a process for each visit. Returns the end of the process, and the visit as requested, whose remaining budget
+        has a process for each visit. Returns how the visit ended, and the visit as requested, whose remaining budget
         excludes the set-up time."""
         began = time.monotonic()
         if visit.forks and self.keeps_residents:
@@ -218,7 +219,8 @@ class Local(Target):
         return ended or child.finish(limit_s), visit
 
     def _forked(self, executable: str, visit: Visit) -> Ended:
-        """Returns the visit of a child of the process that makes all forked visits of this executable."""
+        """Makes a visit in a child of the process that makes all forked visits of this executable. Returns how it
+        ended."""
         limit_s, ended = patience_s(visit, _usual_s(visit)), None
         while ended is None:
             child = self._forking.get(executable)

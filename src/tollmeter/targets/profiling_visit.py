@@ -23,9 +23,10 @@ DISTANCES, MISSES = "distances.so", "misses.so"
 """Plugins in build/emulator that record the address of each access."""
 LINE_BYTES = 64
 ONE_IN = 2
-"""One line in this many is observed. One in eight of the 512 lines of a first cache would be too few: counts near its
-size would be random (docs/decisions/0024)."""
+"""Ratio of all cache lines to the observed ones. One in eight of the 512 lines of a first cache would be too few:
+counts near its size would be random (docs/decisions/0024)."""
 BESIDE_S, _TIMES = 30.0, 6
+"""Limit of a profiled visit: these seconds, and this many times the requested time."""
 _PAGE_BYTES, _LIMIT_S = 65536, 60.0
 
 _until_s = [inf]
@@ -33,7 +34,7 @@ _until_s = [inf]
 
 @contextlib.contextmanager
 def ending_at(until_s: float) -> Iterator[None]:
-    """Limits every process of this module to these monotonic seconds while entered."""
+    """Ends every process of this module at a time, while the block runs. until_s: monotonic seconds."""
     before, _until_s[0] = _until_s[0], until_s
     try:
         yield
@@ -55,18 +56,21 @@ class ProfileRequest(NamedTuple):
         return f"{self.ms},signal" if self.by_signal else str(self.ms)
 
 
-def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> Ended:
-    """Returns a profiled visit; a plugin writes executions by address, which `executions` reads. emulator:
-    build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
+def profiled(target: str, command: Sequence[str], request: ProfileRequest, emulator: Path) -> Ended:
+    """Makes a profiled visit and returns how it ended. Under an emulator, `written` has the executions by address,
+    which `executions` reads. emulator: the folder build/emulator, with plugins. Raises Failure (6) if the target has no
+    sampler, OSError if the visit is not started."""
     kind, _, place = target.partition(":")
-    limit_s = BESIDE_S + _TIMES * asked.ms / 1000
+    limit_s = BESIDE_S + _TIMES * request.ms / 1000
     if kind == "local":
-        environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
+        environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": request.word()}
         child = Child([*native_command(command[0]), *command[1:]], environment)
         return _finished(child, limit_s)
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler: only local and qemu-user have one", 6)
-    return beside_counter(place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s)
+    return beside_counter(
+        place, command, request.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s
+    )
 
 
 def executions(written: str) -> dict[int, int]:
@@ -79,7 +83,7 @@ def executions(written: str) -> dict[int, int]:
 
 
 def beside_counter(
-    place: str, command: Sequence[str], asked: str, *, plugin: str, output: str, limit_s: float
+    place: str, command: Sequence[str], request: str, *, plugin: str, output: str, limit_s: float
 ) -> Ended:
     """Runs a visit under the counter and a plugin that observes while the counter's gate is open. plugin: its path in
     build/emulator, and its arguments. output: the argument that names its file. Raises Failure."""
@@ -90,7 +94,7 @@ def beside_counter(
         page.write_bytes(bytes(_PAGE_BYTES))
         counter = Path(plugin.partition(",")[0]).with_name("count.so")
         options = ["-plugin", f"{counter},counter={page}", "-plugin", f"{plugin},gate={page},{output}={written}"]
-        options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={asked}"]
+        options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={request}"]
         ended = _finished(Child(leashed([*program, *options, *command])), limit_s)
         return ended._replace(written=written.read_text(encoding="ascii")) if written.is_file() else ended
     finally:
@@ -101,8 +105,8 @@ def beside_counter(
 
 
 def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> Ended:
-    """Returns a visit whose plugin wrote the stack distances of its loads (emulator/distances.c). Raises Failure as
-    `_observed`."""
+    """Makes a visit and returns how it ended; `written` has the stack distances of its loads (emulator/distances.c).
+    ms: requested time. Raises Failure as `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
     return _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
 
@@ -115,8 +119,8 @@ def loads_of(written: str) -> Iterator[tuple[float, int, int]]:
 
 
 def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> Ended:
-    """Returns a visit whose plugin wrote the accesses, misses and flushes of a cache model (emulator/misses.c). Raises
-    Failure as `_observed`, and for empty output."""
+    """Makes a visit and returns how it ended; `written` has the accesses, misses and flushes of a cache model
+    (emulator/misses.c). ms: requested time. Raises Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
     visit = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
     if len(visit.written.split()) != 3:
@@ -124,9 +128,9 @@ def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel
     return visit
 
 
-def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> Ended:
+def _observed(target: str, command: Sequence[str], request: str, plugin: str) -> Ended:
     """Returns the result of `beside_counter`. Raises Failure (6) if the target reports no addresses."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} does not report addresses: qemu-user does", 6)
-    return beside_counter(place, command, asked, plugin=plugin, output="report", limit_s=_LIMIT_S)
+    return beside_counter(place, command, request, plugin=plugin, output="report", limit_s=_LIMIT_S)

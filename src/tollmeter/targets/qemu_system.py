@@ -113,16 +113,16 @@ class Wire:
         """Returns the bytes up to the mark and the mark. Raises Gone or Slow, with the bytes read as second
         argument."""
         deadline = time.monotonic() + limit_s
-        looked = 0
+        searched = 0
         while True:
-            match = mark.search(self._kept, looked)
+            match = mark.search(self._kept, searched)
             if match:
                 before = bytes(self._kept[: match.start()])
                 match = mark.fullmatch(bytes(match.group()))
                 assert match
                 del self._kept[: len(before) + len(match.group())]
                 return before, match
-            looked = max(0, len(self._kept) - _LONGEST_MARK)
+            searched = max(0, len(self._kept) - _LONGEST_MARK)
             if len(self._kept) > _MOST_BYTES:
                 raise Gone(f"it printed more than {_MOST_BYTES >> 20} MiB", self._take_all())
             ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
@@ -203,21 +203,21 @@ class Guest(Target):
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
-            # A guest that had too little time of the budget to boot is as a visit that passed its deadline.
+            # A guest that had too little time of the budget to boot counts as a visit that passed its deadline.
             return refused(visit, revision, "timeout" if failure.exit_code == 1 else "infrastructure", failure.sentence)
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
 
     def started(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Returns the end of a process whose words contain no blank. Raises OSError if the executable cannot be read or
-        started, Failure if there is no guest."""
+        """Runs an executable in the guest and returns how it ended. arguments: words without a blank. Raises OSError if
+        the executable cannot be read or started, Failure if there is no guest."""
         for word in arguments:
             if not word or re.search(r"\s", word):
                 raise Failure(f"the words of a command in a guest have no blank and are not empty: {clean(word)!r}")
         return self._finish(executable, arguments, limit_s)
 
     def place_of(self, executable: str) -> str:
-        """Packs an executable into the guest, which reboots it if the executable is new, and returns its path there, in
-        its own folder. Raises OSError if the executable cannot be read."""
+        """Packs an executable into the guest and returns its path there. A new executable makes the guest reboot.
+        Raises OSError if the executable cannot be read."""
         Path(executable).stat()
         self.prepare([executable])
         return self._packed[executable]
@@ -258,8 +258,8 @@ class Guest(Target):
         return self._finish(executable, [option], self.asking_s * _SLOWNESS)
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Returns the end of a process. Raises OSError if the executable cannot be read or started, Failure if there is
-        no guest."""
+        """Runs an executable in the guest and returns how it ended. Raises OSError if the executable cannot be read or
+        started, Failure if there is no guest."""
         wire = self._ready_for(executable)
         wire.send(" ".join([self._packed[executable], *arguments]))
         self._asked = True

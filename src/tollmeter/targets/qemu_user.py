@@ -89,8 +89,8 @@ class QemuUser(Local):
         self._held.close()
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
-        """Returns the end of the process. Raises OSError (ENOEXEC) if the emulator's message says that it cannot load
-        the executable: the emulator itself starts."""
+        """Runs a command under the emulator and returns how it ended. Raises OSError (ENOEXEC) if the emulator, which
+        itself starts, reports that it cannot load the executable."""
         ended = super()._finish(command, limit_s)
         if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
             raise OSError(errno.ENOEXEC, "another architecture's")

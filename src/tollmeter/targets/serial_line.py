@@ -29,7 +29,7 @@ _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ATTEMPTS = 3
 _GRACE_S = 5.0
 _QUIET_S = 0.3
-"""Time to wait after a complete stream for the exit status, which the line may lose."""
+"""Seconds to wait after a complete stream for the exit status, which the line may lose."""
 _MOST_BYTES = 2 * 1024 * 1024
 _ONLY_CPU = 0
 _ITS_OUTPUT = "-"
@@ -52,8 +52,8 @@ class SerialLine(Target):
         if not self._timed:
             return self._visited(executable, here, revision)
 
-        def attempt(asked: Visit) -> tuple[bytes, Sequence[Stamp]]:
-            marking = msgspec.structs.replace(asked, marks=_ITS_OUTPUT, priority="normal")
+        def attempt(requested: Visit) -> tuple[bytes, Sequence[Stamp]]:
+            marking = msgspec.structs.replace(requested, marks=_ITS_OUTPUT, priority="normal")
             return self._visited(executable, marking, revision), self._stamps
 
         return timed_over(self._port.name, here, revision, attempt)
@@ -75,15 +75,16 @@ class SerialLine(Target):
         self._port.close()
 
     def _answered(self, executable: str, option: str) -> Ended:
-        """Returns one answer. Raises Failure also if it contains no complete stream."""
+        """Runs an executable with one option and returns how it ended. Raises Failure also if its answer has no
+        complete stream."""
         ended = self._run_with_retries([_path_on_board(executable), option], self.asking_s)
         if not _is_whole(ended.output) and not trouble(ended, 0):
             raise Failure(f"{executable} {option}: its records did not arrive whole", 5)
         return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Returns the first complete answer of three attempts, or the last answer. Raises OSError if not started,
-        Failure if there is no answer."""
+        """Runs a program on the board, up to three times, and returns the first complete answer, else the last one.
+        Raises OSError if the program was not started, Failure if there is no answer."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):
@@ -114,11 +115,11 @@ class SerialLine(Target):
             ready, _, _ = select.select([self._port.fileno()], [], [], wait_s)
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
             if ready:
-                came = self._port.take()
+                received = self._port.take()
                 if self._timed:
-                    self._stamps += [Stamp(byte, now) for byte in came if byte >= MARK]
-                    came = bytes(byte for byte in came if byte < MARK)
-                output += came
+                    self._stamps += [Stamp(byte, now) for byte in received if byte >= MARK]
+                    received = bytes(byte for byte in received if byte < MARK)
+                output += received
             elif output:
                 return Ended(bytes(output), 0, None if is_whole else ("timeout", f"no end within {limit_s:.3g} s"))
             else:

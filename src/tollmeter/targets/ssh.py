@@ -172,6 +172,7 @@ _MOST_BLOCKS = 40_000
 """Highest size of a probe's output file in blocks of 512 bytes: more than the host would read."""
 
 _CANNOT_RUN = 126
+"""Exit status of a shell that cannot run a file."""
 _ENDED = re.compile(rb"\ntoll ended (\d{1,3})\n\Z")
 
 # A file whose interpreter is the probe: a kernel that cannot run the probe leaves it to the shell, which then reads
@@ -283,8 +284,8 @@ class Ssh(Target):
         return ended
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
-        """Returns the end of the process. Raises Failure if the host cannot be reached, written to, or cannot
-        run it."""
+        """Runs an executable on the host and returns how it ended. Raises Failure if the host cannot be reached or
+        written to, or cannot run the executable."""
         there = self.copy_of(executable)
         folder = Path(there).parent
         script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *arguments]))

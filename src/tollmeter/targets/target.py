@@ -60,14 +60,14 @@ class Target(ABC):
             ended = self._answered(executable, option)
         except OSError as error:
             raise Failure(f"{executable} {option}: {not_started(error)[1]}", exit_code=5) from error
-        if ill := trouble(ended, int(self.asking_s * 1000)):
-            raise Failure(f"{executable} {option}{self.where}: {ill[1]}", exit_code=5)
+        if problem := trouble(ended, int(self.asking_s * 1000)):
+            raise Failure(f"{executable} {option}{self.where}: {problem[1]}", exit_code=5)
         return ended.output
 
     @abstractmethod
     def _answered(self, executable: str, option: str) -> Ended:
-        """Returns the end of a process with this option. Raises OSError if it cannot be started, Failure if the target
-        cannot be reached."""
+        """Runs an executable with one option and returns how its process ended. Raises OSError if it cannot be started,
+        Failure if the target cannot be reached."""
 
 
 class Absent(Target):
@@ -90,8 +90,8 @@ class Absent(Target):
 
 
 def not_started(error: OSError) -> Trouble:
-    """Returns the trouble of an executable that did not start. A kernel that cannot run an ABI fails here: a gap, not a
-    fault."""
+    """Returns the status and reason of an executable that did not start. If the kernel cannot run its ABI, the status
+    is `unsupported`, which is a gap and not a failure."""
     reason = os.strerror(error.errno or 0)
     if error.errno == errno.ENOEXEC:
         return "unsupported", f"this kernel cannot run it: {reason}"
@@ -99,8 +99,8 @@ def not_started(error: OSError) -> Trouble:
 
 
 def patience_s(visit: Visit, usual_s: float) -> float:
-    """Returns the seconds that the host waits for a visit of this usual duration, at most until the end of the run's
-    budget."""
+    """Returns the seconds that the host waits for a visit: its usual duration, at most until the end of the run's
+    budget. usual_s: seconds in which a visit ends on this target."""
     return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
 
 
@@ -111,8 +111,8 @@ def later(visit: Visit, since: float) -> Visit:
 
 
 def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
-    """Returns the trouble of a visit as `trouble` does, except that a visit that the budget cut short is not a result,
-    so that the point may be visited again."""
+    """Returns the failure of a visit as `trouble` does, except that a visit that the end of the budget cut short is
+    `interrupted`, so that its point is visited again if the run is resumed."""
     if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
         return "interrupted", "the budget ended before it did"
     return trouble(ended, visit.deadline_ms)
@@ -133,7 +133,7 @@ def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
         status, reason = "infrastructure", "it refused its words"
     else:
         reason = f"exit status {ended.status}"
-    # The last words of a process that ends are usually the reason: its last line that is no record.
+    # The last line of the output that is not a record is usually the reason.
     lines = (line for line in reversed(ended.output[-8192:].splitlines()) if line.strip() and b'{"k":' not in line)
     message = clean(next(lines, b"").decode(errors="replace").strip())[:_LONGEST_REASON]
     return status, f"{reason}: {message}" if message else reason

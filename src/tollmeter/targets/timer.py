@@ -109,7 +109,7 @@ class Timer:
         returns them."""
         self._packages = packages
         self._executable = executable
-        self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
+        self._own = [word for command in several for word in (str(len(command.words)), command.path, *command.words)]
         self._common = [input_file or os.devnull, output_file or os.devnull, str(ceil(1000 * limit_s))]
 
     def __enter__(self) -> Timer:

@@ -44,8 +44,8 @@ _OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 
 
 def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
-    """Returns the targets with the other end of a line as their clock; this machine if none was named. Raises
-    Failure."""
+    """Returns the names of the targets with a serial line as their clock. targets: named targets; this machine if there
+    are none. line: name of the line; None to keep the targets' own clocks. Raises Failure for an invalid line."""
     if line is None:
         return tuple(targets)
     check_line(line)
@@ -100,10 +100,10 @@ def for_abi(target: str, abi: Abi) -> str:
     board."""
     if target not in _OWN:
         return target
-    own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
-    if own is None:
+    full_name = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
+    if full_name is None:
         raise Failure(f"{abi.name}.toml names no {_OWN[target]} that runs it")
-    return own
+    return full_name
 
 
 def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
@@ -114,9 +114,9 @@ def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def targets_for(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
-    """Returns the targets that run the ABI: by its file, on this machine, or, for another machine, all. If none does,
-    returns all targets that have a name for it, since an explicit request is tried. Raises Failure if none has a name
-    for it."""
+    """Returns those targets that run an ABI: targets in the ABI's file, this machine if `runs_here`, and every other
+    machine. If there are none, returns all targets with a full name for the ABI, since an explicit request is tried.
+    Raises Failure if no target has one."""
     is_fitting: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:
