@@ -43,7 +43,7 @@ def release(_released: Path, own_abi: Abi, tmp_path: Path) -> tuple[Path, Abi]:
 def gaps(tree: Path, abi: Abi) -> dict[str, type]:
     wanted = {abi.name: {PROBE}}
     prebuilt.take(tree, wanted)
-    return {name: type(failure) for name, failure in make_ready(tree, wanted, unasked=[abi.name]).items()}
+    return {name: type(failure) for name, failure in make_ready(tree, wanted, unnamed=[abi.name]).items()}
 
 
 def test_a_release_needs_no_compiler(release: tuple[Path, Abi]) -> None:

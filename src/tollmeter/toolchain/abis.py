@@ -69,30 +69,30 @@ def folders(root: Path) -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
-def known_abis(root: Path, asked: Collection[str] = ()) -> dict[str, Abi]:
+def known_abis(root: Path, named: Collection[str] = ()) -> dict[str, Abi]:
     """Returns all ABIs; from the current folder only the named ones. An unreadable file does not hide the others."""
-    return _read_files(root, asked)[0]
+    return _read_files(root, named)[0]
 
 
-def refused_abis(root: Path, asked: Collection[str] = ()) -> dict[str, str]:
+def refused_abis(root: Path, named: Collection[str] = ()) -> dict[str, str]:
     """Returns the sentence for each unreadable file of `known_abis`, by the ABI's name."""
-    return _read_files(root, asked)[1]
+    return _read_files(root, named)[1]
 
 
-def _read_files(root: Path, asked: Collection[str]) -> tuple[dict[str, Abi], dict[str, str]]:
+def _read_files(root: Path, named: Collection[str]) -> tuple[dict[str, Abi], dict[str, str]]:
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
-    seen: dict[str, Path] = {}
+    folder_of: dict[str, Path] = {}
     searched = folders(root)
     for path in (path for folder in searched for path in sorted(folder.glob("*.toml"))):
         name, is_foreign = path.stem, path.parent not in searched[:2]
-        if is_foreign and name not in asked:
+        if is_foreign and name not in named:
             continue
-        if name in seen:
-            refused[name] = f"{name}.toml stands in {seen[name]} and in {path.parent}: rename one of them"
+        if name in folder_of:
+            refused[name] = f"{name}.toml stands in {folder_of[name]} and in {path.parent}: rename one of them"
             abis.pop(name, None)
             continue
-        seen[name] = path.parent
+        folder_of[name] = path.parent
         try:
             abi = read_abi(path)
             if is_foreign and (complaint := untrusted(path)):
@@ -114,7 +114,7 @@ def read_abi(path: Path) -> Abi:
 
 
 def _mistake(error: Exception) -> str:
-    """Returns the message of an error, with the valid words if a key, or the value of one, is not among them."""
+    """Returns the message of an error, with the valid keys or values if a key or a value is unknown."""
     text = str(clean(str(error)))[:200]
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", text):
         return f"it has the key {match[1]}; known: {', '.join(Abi.__struct_fields__[1:])}, [elf]"
@@ -192,12 +192,12 @@ def survey_abis(root: Path, machine: str) -> list[Standing]:
     standings += [
         Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known}
     ]
-    ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in refused_abis(root).items()]
-    return sorted([*standings, *ill])
+    unreadable = [Standing(name, "", None, None, None, sentence, None) for name, sentence in refused_abis(root).items()]
+    return sorted([*standings, *unreadable])
 
 
 def _standing_of(abi: Abi, machine: str) -> Standing:
-    """Returns whether an ABI builds and runs here, on which target, and the command that would make it so."""
+    """Returns the state of an ABI on this machine. machine: CPU as in `uname -m`."""
     found = find_compiler(abi)
     gap = found if isinstance(found, Lack) else None
     compiler = None if isinstance(found, Lack) else found
@@ -227,7 +227,8 @@ def _first_target(abi: Abi, machine: str, compiler: str | None) -> tuple[str | N
 
 
 def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | None:
-    """Returns why a target does not run an ABI, and the packages that it needs."""
+    """Returns why a target does not run an ABI, with the packages that are missing; None if it does. way: name of the
+    target in the ABI's file. machine: CPU as in `uname -m`."""
     if way != NATIVE:
         return lack(way)
     if machine not in abi.runs_on and ANY_CPU not in abi.runs_on:
@@ -265,7 +266,7 @@ def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
 
 
 def make_beside(root: Path, need: str) -> None:
-    """Makes a file of build/emulator where it is missing or stale. Raises Failure (5)."""
+    """Makes a file of build/emulator if it is missing or stale. need: name of the file. Raises Failure (5)."""
     is_there = (root / "build/emulator" / need).exists()
     with contextlib.nullcontext() if is_there else once():
         done = commands.run(

@@ -140,7 +140,7 @@ def _arm_attribute(elf: ELFFile, tag: str) -> int:
 CHOICES: dict[str, tuple[Value, ...]] = {
     "class": (32, 64), "order": ("little", "big"), "fp_arch": (0, *_FP_ARCH.values()),
 }  # fmt: skip
-"""Values of the keys of an ABI file's [elf] that have few."""
+"""Possible values of those keys of an ABI file's [elf] that have few."""
 
 # The keys of an ABI file's [elf], and where in the file each is read. cpu_arch: the architecture that the code needs.
 # fp_arch: the floating-point instructions that it may use, 0 for none. arm_isa: 0 where it is Thumb alone. vfp_args: 1
@@ -230,7 +230,7 @@ def prove_floats(path: Path, abi: Abi) -> None:
         _prove_body(path, name, abi.floats == "hard" and number in ("d", "f"))
     if abi.floats == "fpa":
         accelerated = [name for name in names if _ACCELERATOR.fullmatch(name)]
-        # Traps of the other kind: it goes the three ways, and not by the accelerator. One without ways needs none.
+        # A probe with a trapped implementation also needs one of FPA instructions; other probes need none.
         if not accelerated and any(_TRAPPED in name for name in names):
             raise Failure(f"{path.parent.name}/{path.name} has no kernel of FPA instructions", 1)
         for name in accelerated:
@@ -238,6 +238,7 @@ def prove_floats(path: Path, abi: Abi) -> None:
 
 
 def _prove_body(path: Path, name: str, computes: bool) -> None:
+    """Raises Failure unless a function has FPU instructions exactly if it must. computes: whether it must."""
     from tollmeter.toolchain.disassemble import elf_machine_of, instructions
 
     pattern = re.compile(elf_machine(elf_machine_of(path)).arithmetic)
@@ -253,7 +254,8 @@ def _prove_body(path: Path, name: str, computes: bool) -> None:
 
 
 def _prove_accelerated(path: Path, name: str) -> None:
-    """Reads the instructions' own bits, since no current disassembler decodes this accelerator's."""
+    """Raises Failure unless a function has FPA instructions, and none of another coprocessor. Decodes the instructions
+    itself, since no current disassembler knows those of FPA."""
     from tollmeter.toolchain.disassemble import instructions
 
     units: dict[int, Instruction] = {}

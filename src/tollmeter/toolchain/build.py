@@ -32,8 +32,8 @@ from tollmeter.toolchain.elf_machines import elf_machine
 ANY_CPU = "*"
 _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 
-# What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
-# C and for C++ without its library, and a static link finds its archives.
+# Trial sources, compiled before make is started: they show whether the C library and the kernel's headers are
+# installed, for C and for C++ without its library, and whether a static link finds its archives.
 _TRIAL_C = """
 #include <asm/unistd.h>
 #include <linux/futex.h>
@@ -67,7 +67,7 @@ def find_compiler(abi: Abi) -> str | Lack:
             return " ".join(words)
         if trouble:
             reason = f"{' '.join(words)}: {trouble}"
-    # The complaint of the compiler that the file names first about the flags alone: no package changes that.
+    # If the first compiler of the ABI's file rejects the flags themselves, no package helps.
     if first in known and (complaint := _complaint([*first, *abi.flags, *_NOTHING], "")):
         return Lack(f"{' '.join(first)}: {complaint}", (), f"mend its flags in {abi.name}.toml")
     return Lack(reason, abi.packages, otherwise)
@@ -83,7 +83,7 @@ def compiler_of(abi: Abi) -> str:
 
 def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """Returns None if C and C++ compile; else the compiler's first error, empty if the compiler does not exist."""
-    # To nowhere: a host that is killed meanwhile leaves no file behind.
+    # The output goes to /dev/null: a process that is killed leaves no file behind.
     c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", "/dev/null", "-pthread", "-lm"]
     cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", "/dev/null"]
     complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
@@ -91,7 +91,7 @@ def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
 
 
 def _complaint(words: list[str], source: str) -> str | None:
-    # Messages in one language, since one of their lines is looked for.
+    # Messages in one language, since they are searched for the word "error".
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         # zig writes the object of standard input to `-.o` in its folder, whatever the output is called.
@@ -110,6 +110,7 @@ def _complaint(words: list[str], source: str) -> str | None:
 # ---- building -----------------------------------------------------------------------------------------------------
 
 _FILES_EACH = 16
+"""File descriptors that the verification of one executable may need."""
 _ABIS_AT_ONCE = 2
 """ABIs that are built concurrently: linking and verifying the last probes of one keeps one CPU busy, while another CPU
 compiles the next."""
@@ -241,7 +242,8 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
 
 
 def _at_once() -> int:
-    """Returns the number of jobs of make: with only 16 file descriptors, a second job has none left for its pipes."""
+    """Returns the number of executables that are verified at a time: one for each CPU, fewer if the limit on file
+    descriptors is low."""
     try:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:
@@ -303,7 +305,8 @@ def run_make(
 
 @contextlib.contextmanager
 def _started(words: Sequence[str], root: Path, output: IO[str] | int) -> Iterator[commands.Popen[str]]:
-    """Starts a process, and ends it when its reader ends."""
+    """Starts make and yields its process, which is terminated if the reader of its output fails. output: receives
+    standard error. Raises Failure (5) if make cannot be started."""
     try:
         process = commands.start(
             "checkout",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes the machine code of an executable, for claims about code rather than source.
 
-If another file has a static function of the same name, a symbol means the function of the probe's own file."""
+If several files have a static function of one name, the name refers to the function in the probe's own file."""
 
 from __future__ import annotations
 
@@ -49,40 +49,53 @@ def functions(path: Path) -> tuple[Symbol, ...]:
 
 
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
-    """Returns the code of one function in order. If several functions have this name, it is that of the probe's own
-    file, for kernel.loop in loop.c. Raises Failure if there is none.
-
-    after_ud2: bytes after each undefined instruction of x86 that are no code, but data for its trap handler."""
+    """Returns the instructions of one function in order. If several functions have this name, it is the one in the
+    probe's own file, as loop.c for kernel.loop. after_ud2: number of bytes after each undefined instruction of x86 that
+    are data for its trap handler. Raises Failure unless there is exactly one such function."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         candidates = [function for function in _functions(elf) if function.name == symbol]
         stem = path.name.partition(".")[2]
-        own = [function for function in candidates if len(candidates) == 1 or Path(function.source).stem == stem]
-        if len(own) != 1:
-            raise Failure(f"{path.name} has {len(candidates)} functions {symbol}, of which {len(own)} can be meant", 1)
-        return tuple(_decode(elf, own[0], after_ud2))
+        meant = [function for function in candidates if len(candidates) == 1 or Path(function.source).stem == stem]
+        if len(meant) != 1:
+            raise Failure(
+                f"{path.name} has {len(candidates)} functions {symbol}, of which {len(meant)} can be meant", 1
+            )
+        return tuple(_decode(elf, meant[0], after_ud2))
 
 
 def code_from(path: Path, name: str, most: int = 4) -> dict[str, tuple[Instruction, ...]]:
-    """Returns a function of the probe's own file, and the functions of this file that it calls, transitively, the
-    nearest first, by their names. name: as in the source, which C++ extends to a longer symbol. most: functions.
-    Raises Failure as `instructions` does."""
+    """Returns by name the instructions of a function of the probe's own file, and of the functions of this file that it
+    calls, directly or not, nearest first. name: as in the source, which C++ extends to a longer symbol. most: highest
+    number of functions. Raises Failure as `instructions` does."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         every = tuple(_functions(elf))
         stem = path.name.partition(".")[2]
-        own = {function.value: function for function in every if Path(function.source).stem == stem}
-        first = [one for one in own.values() if one.name == name or f"{len(name)}{name}" in one.name]
+        own_functions = {function.value: function for function in every if Path(function.source).stem == stem}
+        first = [
+            instruction
+            for instruction in own_functions.values()
+            if instruction.name == name or f"{len(name)}{name}" in instruction.name
+        ]
         if len(first) != 1:
             raise Failure(f"{path.name} has {len(first)} functions {name} of its own file", 1)
         named = {function.value: function.name for function in every}
         found, left = dict[Symbol, tuple[Instruction, ...]](), first
         while left and len(found) < most:
             code = found[left[0]] = tuple(_decode(elf, left[0], 0))
-            called = (own[to] for one in code for to in (one.called, one.target) if to in own)  # or jumps to, last
-            left = list(dict.fromkeys(one for one in (*left[1:], *called) if one not in found))
+            called = (
+                own_functions[to]
+                for instruction in code
+                for to in (instruction.called, instruction.target)
+                if to in own_functions
+            )  # a tail call is a jump
+            left = list(dict.fromkeys(instruction for instruction in (*left[1:], *called) if instruction not in found))
         return {
-            function.name: tuple(one._replace(leads_to=named.get(one.called or one.target or 0, "")) for one in code)
+            function.name: tuple(
+                instruction._replace(leads_to=named.get(instruction.called or instruction.target or 0, ""))
+                for instruction in code
+            )
             for function, code in found.items()
         }
 

@@ -35,9 +35,10 @@ _NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """A library. package, version: Debian's. archive: a source that replaces it. sha256: of the download. holds: a file
-    of every edition. variable: environment variable that names the user's own folder. beside: further downloads.
-    abis: the only supported ABIs; empty for all."""
+    """A library. package, version: Debian's. archive: name of a source archive that is downloaded in place of the
+    package. sha256: checksum of the download. holds: path of a file that every edition has. variable: environment
+    variable that names the user's own folder. beside: names of further libraries that it needs. abis: the only
+    supported ABIs; empty for all."""
 
     summary: str
     package: str
@@ -87,8 +88,8 @@ def _named_in(text: str) -> list[str]:
 
 
 def missing_libraries(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
-    """Returns which of these libraries, including their dependencies, are missing for any of the ABIs. Raises
-    Failure."""
+    """Returns the names of those libraries, and of libraries that they need, that are missing for any of the ABIs.
+    Raises Failure for an unknown name."""
     libraries = known_libraries(root)
     fitting = _fitting(libraries, names, set(abis))
     return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
@@ -113,7 +114,8 @@ def folder_of(root: Path, name: str) -> Path:
 
 
 def origins(root: Path, names: Iterable[str], abi: str) -> set[Path]:
-    """Returns the files that state the origin of each library of a probe, built for this ABI. Raises Failure."""
+    """Returns the path of the file NAME.from of each library of a probe that is used for this ABI. Raises Failure for
+    an unknown name."""
     return {_from(folder_of(root, name)) for name in _fitting(known_libraries(root), names, {abi})}
 
 
@@ -127,7 +129,7 @@ def install_library(root: Path, name: str, library: Library) -> None:
             fcntl.flock(held, fcntl.LOCK_EX)
             if _is_there(folder, library):
                 return
-            # The build sees only libraries that it may have been made with.
+            # A library of another origin is removed first, so that no build uses it.
             if folder.is_symlink():
                 folder.unlink()
             shutil.rmtree(folder, ignore_errors=True)

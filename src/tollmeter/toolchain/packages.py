@@ -41,9 +41,9 @@ def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], mach
     Whether a kernel runs an ABI is only known after a compiler is installed; packages that this reveals are installed
     afterwards."""
     known = known_abis(root, requested)
-    asked = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
+    requested_abis = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
     tried: set[str] = set()
-    while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
+    while packages := [package for package in _missing(root, requested_abis, targets, machine) if package not in tried]:
         if not _install(root, packages):
             return
         tried.update(packages)
@@ -66,27 +66,32 @@ def _lacks(compilers: Mapping[str, str | Lack]) -> dict[str, Lack]:
 
 
 def missing_anywhere(root: Path) -> list[str]:
-    """Returns the Debian packages that are missing for any ABI with any target, and for another machine."""
+    """Returns the Debian packages that are missing for any ABI on any target, including targets over ssh."""
     known = known_abis(root).values()
     ways = sorted({way for abi in known for way in abi.runs if way != NATIVE})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = list(pool.map(find_compiler, known))
-    lacks = [*(one for one in compilers if isinstance(one, Lack)), *filter(None, map(lack, [*ways, "ssh:any"]))]
+    lacks = [
+        *(compiler for compiler in compilers if isinstance(compiler, Lack)),
+        *filter(None, map(lack, [*ways, "ssh:any"])),
+    ]
     packages = [package for missing in lacks for package in missing.packages]
     return list(dict.fromkeys(packages))
 
 
 def _missing(
-    root: Path, asked: Sequence[tuple[Abi, Collection[str]]], targets: Sequence[str], machine: str
+    root: Path, requested_abis: Sequence[tuple[Abi, Collection[str]]], targets: Sequence[str], machine: str
 ) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        missing = pool.map(lambda pair: _missing_for(root, pair[0], not lacking(root, *pair), targets, machine), asked)
+        missing = pool.map(
+            lambda pair: _missing_for(root, pair[0], not lacking(root, *pair), targets, machine), requested_abis
+        )
     return list(dict.fromkeys(package for packages in missing for package in packages))
 
 
 def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], machine: str) -> list[str]:
-    """Returns the missing packages of an ABI. For an ABI that is ready it does not search packages, since that would
-    compile a program each time."""
+    """Returns the missing packages of an ABI. ready: whether its probes are built; no compiler is then searched, which
+    would compile a program each time."""
     compiler = "" if ready else find_compiler(abi)
     packages = [*compiler.packages] if isinstance(compiler, Lack) else []
     ways: list[str] = []
@@ -98,7 +103,7 @@ def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], mach
         chosen = root / "build" / f"{abi.name}.target"
         ways = [chosen.read_text(encoding="utf-8").strip()] if chosen.is_file() else []
     else:
-        # The best of an ABI's ways, unless another is open already.
+        # The first target in the ABI's file, unless this machine has one that runs the ABI.
         known = None if isinstance(compiler, Lack) else compiler
         if not any(lack_of(way, abi, machine, known) is None for way in abi.runs):
             ways = [way for way in abi.runs if way != NATIVE][:1]
@@ -113,7 +118,7 @@ def _missing_at(root: Path, way: str) -> list[str]:
     packages = list(missing.packages) if missing else []
     unmade = [need for need in needs(way) if not (root / "build/emulator" / need).is_file()]
     makers = [abi for need in unmade if (abi := known_abis(root).get(_MADE_FOR.get(need, "")))]
-    lacks = [one for one in map(find_compiler, makers) if isinstance(one, Lack)]
+    lacks = [compiler for compiler in map(find_compiler, makers) if isinstance(compiler, Lack)]
     return packages + [package for missing in lacks for package in missing.packages]
 
 
@@ -141,7 +146,7 @@ def _launch(root: Path, packages: Sequence[str]) -> bool:
             try:
                 launcher.wait()
             except KeyboardInterrupt:
-                # It reaches the launcher too, which ends as soon as no package is left half installed.
+                # The signal reaches the launcher too, which ends as soon as no package is half installed.
                 launcher.wait()
                 raise
     except OSError:

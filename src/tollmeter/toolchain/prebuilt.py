@@ -5,7 +5,7 @@ them
     manifest.json   {"FAMILY.NAME": {"made_from": "...", "sha256": "...", "size_bytes": N}, ...}, as of a build
 
 They take the place of a build where the sources are the same, byte for byte: a changed source is compiled. A file that
-is not what the manifest states is not used. Each has the C library's code again, so that one archive of all is a
+is not what the manifest states is not used. Each executable repeats the C library's code, so that one archive is a
 fifteenth of their size; probes are unpacked when a command first needs them, into the user's build folder."""
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _Stated = dict[str, str | int]
 
 def keep(root: Path, abi: Abi, folder: Path) -> int:
     """Packs the build of these sources for a release. Returns the number of probes."""
-    made = root / "build" / abi.name
-    built = sorted(proven.up_to_date_probes(root, abi) & {path.name for path in made.iterdir()})
-    executables = {probe: (made / probe).read_bytes() for probe in built}
+    build_folder = root / "build" / abi.name
+    built = sorted(proven.up_to_date_probes(root, abi) & {path.name for path in build_folder.iterdir()})
+    executables = {probe: (build_folder / probe).read_bytes() for probe in built}
     whole = proven.digests(root, abi, built).whole
     manifest = {
         probe: {proven.MADE_FROM: whole[probe], **proven.fingerprint(content)} for probe, content in executables.items()
@@ -61,25 +61,25 @@ def take(root: Path, requested: ProbesByAbi) -> None:
 
 
 def _take(root: Path, abi: Abi, path: Path, lacking: set[str]) -> None:
-    taken: list[str] = []
+    accepted_probes: list[str] = []
     try:
         with tarfile.open(path, "r|xz") as archive:
             files = _files(archive)
-            brought = msgspec.json.decode(next(files, ("", b""))[1], type=dict[str, _Stated])
+            manifest = msgspec.json.decode(next(files, ("", b""))[1], type=dict[str, _Stated])
             now = proven.digests(root, abi, lacking).whole
             wanted = {
-                probe: brought[probe] for probe in now if now[probe] == brought.get(probe, {}).get(proven.MADE_FROM)
+                probe: manifest[probe] for probe in now if now[probe] == manifest.get(probe, {}).get(proven.MADE_FROM)
             }
             if not wanted:
                 return
             with once(), locked(root, abi):
                 sources = proven.begin(root, abi, wanted)
                 try:
-                    taken.extend(_unpacked(root, abi, files, wanted))
+                    accepted_probes.extend(_unpacked(root, abi, files, wanted))
                 finally:
-                    if taken:
-                        # No object is made from any source.
-                        proven.finish(root, abi, sources._replace(shared={}), taken, {})
+                    if accepted_probes:
+                        # A release has no objects, so no source of theirs is recorded.
+                        proven.finish(root, abi, sources._replace(shared={}), accepted_probes, {})
     except _UNREADABLE as error:
         notify(f"{path} is not used: {error}")
 
@@ -102,8 +102,8 @@ def _unpacked(root: Path, abi: Abi, files: Iterator[tuple[str, bytes]], wanted: 
 
 
 def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi) -> bool:
-    """Returns whether the file matches the manifest, and is accepted as a build's result is. Otherwise reports and
-    removes it."""
+    """Writes an executable, and returns whether it matches the manifest and passes the checks of a build. Otherwise
+    reports and removes it."""
     if proven.fingerprint(content).items() - stated.items():
         failure: Failure | None = Failure("it is not what its manifest states", 5)
     else:

@@ -36,8 +36,8 @@ class SourceFunction(NamedTuple):
 
 class ProbeSource(NamedTuple):
     """The source of a probe. path: below probes/. method: paragraphs of the comment at the beginning of the file and of
-    each header of its family, by the file's name. functions: the functions of ROLES that it names. wrong, skipped:
-    formats of the sentences with which it refuses a number, and with which it has none here."""
+    each header of its family, by the file's name. functions: the functions of ROLES that it names. wrong:
+    formats of its messages for a wrong answer; skipped: formats of its messages for a number that it cannot give."""
 
     path: Path
     method: tuple[tuple[str, tuple[str, ...]], ...]
@@ -57,10 +57,10 @@ def read_source(probes: Path, name: str) -> ProbeSource:
         raise Failure(f"{probes} has no source of {name}")
     texts = _with_headers(path)
     heads = ((file.name, _paragraphs(comment[1])) for file, text in texts.items() if (comment := _COMMENT.match(text)))
-    own = [*texts.values()]
+    sources = [*texts.values()]
     return ProbeSource(
-        path.relative_to(probes), tuple(heads), tuple(_functions(own, probes)),
-        tuple(_refusals(own, "wrong")), tuple(_refusals(own, "skip")),
+        path.relative_to(probes), tuple(heads), tuple(_functions(sources, probes)),
+        tuple(_refusals(sources, "wrong")), tuple(_refusals(sources, "skip")),
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _functions(texts: Sequence[str], probes: Path) -> Iterator[SourceFunction]:
     for role in ROLES:
         if name := fields.get(role):
             shared = (file.read_text(encoding="utf-8") for folder in _SHARED for file in (probes / folder).glob("*.h"))
-            found = (text for own in (*texts, *shared) if (text := _definition(own, name)))
+            found = (text for source in (*texts, *shared) if (text := _definition(source, name)))
             yield SourceFunction(role, name, next(found, ""))
 
 

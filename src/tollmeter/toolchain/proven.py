@@ -71,30 +71,33 @@ def begin(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
             shutil.rmtree(objects, ignore_errors=True)
             objects.mkdir(parents=True)
             write_whole(objects / MADE_FROM, digest.encode())
-    made = _read_json(folder / _SOURCES, dict[str, str])
-    stale = {path for path, digest in now.shared.items() if made.get(path) != digest}
+    stored = _read_json(folder / _SOURCES, dict[str, str])
+    stale = {path for path, digest in now.shared.items() if stored.get(path) != digest}
     _write(folder / _SOURCES, {path: digest for path, digest in now.shared.items() if path not in stale})
     return now._replace(stale=stale)
 
 
-def finish(root: Path, abi: Abi, of: Digests, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
-    """Records the end of a build. of: the result of `begin`, with `shared`, the sources of the runtime's objects. A
-    probe that is left out leaves no file that could be measured."""
+def finish(root: Path, abi: Abi, digests_begun: Digests, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
+    """Records the results of a build in the manifest, and removes the files of broken probes. digests_begun: the result
+    of `begin`. accepted: probes that were built and accepted. broken: by probe, why it was left out."""
     folder = root / "build" / abi.name
     for probe in broken:
         _remove(folder, probe)
-    made = {probe: {MADE_FROM: of.whole[probe], **fingerprint((folder / probe).read_bytes())} for probe in accepted}
-    left_out = {probe: {MADE_FROM: of.whole[probe], "why": why} for probe, why in broken.items()}
+    made = {
+        probe: {MADE_FROM: digests_begun.whole[probe], **fingerprint((folder / probe).read_bytes())}
+        for probe in accepted
+    }
+    left_out = {probe: {MADE_FROM: digests_begun.whole[probe], "why": why} for probe, why in broken.items()}
     others = up_to_date_probes(root, abi) - made.keys() - left_out.keys()
     kept = {probe: entry for probe, entry in _read(folder / MANIFEST).items() if probe in others}
     _write(folder / MANIFEST, {**kept, **made, **left_out})
-    _write(folder / _SOURCES, of.shared)
+    _write(folder / _SOURCES, digests_begun.shared)
 
 
-def options_of(of: Digests) -> list[str]:
-    """Returns make's options for sources whose content changed (`-W`), whatever their times, and for all others
-    (`-o`)."""
-    return [word for path in of.shared for word in ("-W" if path in of.stale else "-o", path)]
+def options_of(digests_begun: Digests) -> list[str]:
+    """Returns make's options for shared sources, by content and not by time: `-W` for each that changed, `-o` for each
+    that did not."""
+    return [word for path in digests_begun.shared for word in ("-W" if path in digests_begun.stale else "-o", path)]
 
 
 def forgotten(root: Path, abi: Abi) -> frozenset[str]:
@@ -124,21 +127,23 @@ def fingerprint(content: bytes) -> dict[str, str | int]:
 
 
 def digests(root: Path, abi: Abi, probes: Iterable[str]) -> Digests:
-    """Returns the digests of the sources of these probes; a probe without a source has none."""
+    """Returns the digests of the sources of these probes, without `stale`. A probe without a source has none."""
     by_path = {path: _digest([_content(root / path)]) for path in _paths(root)}
-    own: dict[str, list[str]] = {}
+    sources_of_probes: dict[str, list[str]] = {}
     for path in by_path:
-        own.setdefault(_owner(path), []).append(path)
-    shared = {path: by_path[path] for path in own.pop("", ())}
+        sources_of_probes.setdefault(_owner(path), []).append(path)
+    shared = {path: by_path[path] for path in sources_of_probes.pop("", ())}
     judges = [_digest([_content(Path(__file__).parents[1] / f"{name}.py")]) for name in _JUDGES]
     all_read = [platform.machine(), msgspec.json.encode(abi).decode(), *judges]
     headers = [f"{path} {digest}" for path, digest in shared.items() if not _is_of_runtime(path)]
     runtime = _digest([f"{path} {digest}" for path, digest in shared.items() if _is_of_runtime(path)])
-    asked = sorted(own.keys() & set(probes))
-    brought = _libraries(root, abi, asked)
+    requested = sorted(sources_of_probes.keys() & set(probes))
+    brought = _libraries(root, abi, requested)
     objects = {
-        probe: _digest([*all_read, *headers, *(f"{path} {by_path[path]}" for path in own[probe]), *brought[probe]])
-        for probe in asked
+        probe: _digest(
+            [*all_read, *headers, *(f"{path} {by_path[path]}" for path in sources_of_probes[probe]), *brought[probe]]
+        )
+        for probe in requested
     }
     return Digests({probe: _digest([digest, runtime]) for probe, digest in objects.items()}, objects, shared)
 

@@ -2,10 +2,10 @@
 """Prepares probes of ABIs for measuring: builds the requested probes that are not built, and runs their descriptions.
 Files in build/ besides a build's results in build/ABI:
 
-    ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
-                  for. It is the first that its file names and this machine has, whatever its probes described
-                  themselves on
-    ABI.gap       why an ABI that was not named could not be built: it is not tried again until packages come"""
+    ABI.target    for an ABI that this machine runs only with help: the target of its visits unless another is
+                  requested; the first one in the ABI's file that this machine has, even if its probes were described
+                  on another
+    ABI.gap       why an ABI that was not named could not be built; it is tried again after packages were installed"""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def in_one_sentence(lacks: Mapping[str, Lack]) -> str:
 
 
 def make_ready(
-    root: Path, requested: ProbesByAbi, targets: Sequence[str] = (), unasked: Collection[str] = ()
+    root: Path, requested: ProbesByAbi, targets: Sequence[str] = (), unnamed: Collection[str] = ()
 ) -> dict[str, Failure]:
-    """Builds and describes the wanted probes, and returns by name why an ABI is missing. targets: tried before the
-    ABI's own ways. unasked: ABIs that were not named, and run on this machine or not at all."""
-    named = requested.keys() - set(unasked)
+    """Builds and describes the requested probes, and returns by name why an ABI is missing. targets: tried before those
+    in the ABI's file. unnamed: ABIs that the user has not named, which run on this machine or not at all."""
+    named = requested.keys() - set(unnamed)
     known, refused = known_abis(root, named), refused_abis(root, named)
     gaps = {name: Failure(refused[name]) for name in requested if name in refused}
     abis = {name: known[name] for name in requested if name in known and name not in gaps}
-    # What only this CPU could run, and lacks a feature for, is not compiled.
-    only_here = [abi for abi in abis.values() if not targets and (abi.name in unasked or abi.runs == (NATIVE,))]
+    # An ABI that only this CPU could run is not compiled if the CPU lacks one of its features.
+    only_here = [abi for abi in abis.values() if not targets and (abi.name in unnamed or abi.runs == (NATIVE,))]
     lacks = {abi.name: sentence for abi in only_here if (sentence := cpu_lack(abi))}
     gaps |= {name: Failure(f"{name}: {sentence}", 5) for name, sentence in lacks.items()}
     abis = {name: abi for name, abi in abis.items() if name not in lacks}
@@ -84,9 +84,9 @@ def make_ready(
     if any(is_loader_for(task.abi) for task in tasks):
         make_beside(root, X32_LOADER)
     gaps |= _built(root, tasks)
-    for name in abis.keys() - gaps.keys() - set(unasked):
+    for name in abis.keys() - gaps.keys() - set(unnamed):
         try:
-            _find_place(root, abis[name], requested[name], targets)
+            _choose_target(root, abis[name], requested[name], targets)
         except Failure as failure:
             gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
     _remember(root, compilers)
@@ -126,7 +126,9 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Lack]:
             brought_compilers.bring_musl(root)
             make_beside(root, brought_compilers.MUSL_SPECS)
             compilers[abi.name] = find_compiler(abi)
-    return compilers if shutil.which("make") else {name: _without_make(one) for name, one in compilers.items()}
+    return (
+        compilers if shutil.which("make") else {name: _without_make(compiler) for name, compiler in compilers.items()}
+    )
 
 
 def _without_make(compiler: str | Lack) -> Lack:
@@ -185,7 +187,7 @@ def _remember(root: Path, compilers: Mapping[str, str | Lack]) -> None:
 # ---- describing -----------------------------------------------------------------------------------------------------
 
 
-def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
+def _choose_target(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
     """Runs --describe of foreign-ABI probes on a target and records that target. Raises Failure if no target
     runs them."""
     chosen = root / "build" / f"{abi.name}.target"
@@ -219,11 +221,11 @@ def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[s
 def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Target]:
     """Returns the first target that opens. Raises Failure with the missing requirement of each."""
     complaints: list[str] = []
-    asked = [for_abi(target, abi) for target in targets if target != LOCAL]
-    for name in (*asked, *(way for way in abi.runs if way != NATIVE)):
+    named = [for_abi(target, abi) for target in targets if target != LOCAL]
+    for name in (*named, *(way for way in abi.runs if way != NATIVE)):
         missing = lack(name)
         if missing is None:
             return name, open_here(root, name)
         complaints.append(f"{missing.reason}: {missing.mend}" if missing.mend else missing.reason)
-    own = f"{cpu_lack(abi) or 'this kernel does not run it'}, and {abi.name}.toml names no emulator"
-    raise Failure("; ".join(complaints) or own, 5)
+    reason = f"{cpu_lack(abi) or 'this kernel does not run it'}, and {abi.name}.toml names no emulator"
+    raise Failure("; ".join(complaints) or reason, 5)

@@ -71,11 +71,13 @@ class Span(NamedTuple):
 
 
 LineHits = Callable[[str, int], int]
-"""Returns the samples of a profile in a line of a file (without its folders), or after it in its function."""
+"""Returns the number of samples from a line to the end of its function. Arguments: the file's name without folders, and
+the line."""
 
 
 class Symbols:
-    """An executable's functions. Reads the file once, and each kind of its DWARF on demand: its lines take a second."""
+    """The functions of an executable. Reads the file once, and its inlined functions and lines on demand, since DWARF
+    lines take a second."""
 
     def __init__(self, path: Path) -> None:
         self._elf = ELFFile(BytesIO(path.read_bytes()))
@@ -108,7 +110,7 @@ class Symbols:
         return declared
 
     def line_hits(self, addresses: Iterable[tuple[int, int]]) -> LineHits:
-        """Returns the counts of addresses as counts of lines."""
+        """Returns a function that counts samples by line. addresses: each address with its number of samples."""
         hits: Counter[tuple[str, int]] = Counter()
         for address, count in addresses:
             if place := self.line(address):
@@ -133,8 +135,8 @@ class Symbols:
 
 
 def hits_from(hits: Mapping[tuple[str, int], int], begins: Iterable[tuple[str, int]], file: str, line: int) -> int:
-    """Returns the samples in a line, or after it in its function. hits: samples of each line. begins: the first line of
-    each function."""
+    """Returns the number of samples from a line to the end of its function. hits: samples of each line. begins: file
+    and first line of each function."""
     end = min((begin for name, begin in begins if name == file and begin > line), default=1 << 32)
     return sum(count for (name, place), count in hits.items() if name == file and line <= place < end)
 

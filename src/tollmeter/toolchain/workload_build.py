@@ -7,7 +7,7 @@ as several words; `{source}` and `{out}`, in any word, by the folder of the sour
 
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
-    build/workloads/ABI/timer            what starts the commands of `toll time`
+    build/workloads/ABI/timer            the program that starts the commands of `toll time`
     build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)
     build/workloads/ABI/bill-runner      what counts the crossings of a command (docs/bill.md)"""
 
@@ -52,8 +52,9 @@ def _source_of(root: Path, workload: Workload) -> Path | None:
 
 
 def made(root: Path, workload: Workload, abi: Abi) -> Path:
-    """Returns the executable, built if stale. Raises Failure: 1 if it does not build, 5 without its source or a
-    compiler. The compiler is searched only for a build, since trying one takes as long as several visits."""
+    """Returns the executable of a workload, built if its inputs changed. The compiler is searched only for a build,
+    since trying one takes as long as several visits. Raises Failure: 1 if the workload does not build, 5 without its
+    source or a compiler."""
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
     source = _source_of(root, workload)
@@ -80,17 +81,17 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
 
 
 def timer(root: Path, abi: Abi) -> Path:
-    """The executable that starts and times the commands of `toll time`. Raises Failure as `_program`."""
+    """Returns the executable that starts and times the commands of `toll time`. Raises Failure as `_program`."""
     return _program(root, abi, "timer", [root / _OURS / "timer.c", root / "probes/runtime/events.h"])
 
 
 def bundle_runner(root: Path, abi: Abi) -> Path:
-    """The executable that conducts the visits of a bundle. Raises Failure as `_program`."""
+    """Returns the executable that conducts the visits of a bundle. Raises Failure as `_program`."""
     return _program(root, abi, "toll-runner", sorted((root / "probes/runtime/bundle").glob("*.[ch]")))
 
 
 def bill_runner(root: Path, abi: Abi) -> Path:
-    """The executable that counts the crossings of a command, for `toll bill`. Raises Failure as `_program`."""
+    """Returns the executable that counts the crossings of a command, for `toll bill`. Raises Failure as `_program`."""
     sources = [*sorted((root / "probes/runtime/crossings").glob("*.[ch]")), root / "probes/runtime/bpf.h"]
     return _program(root, abi, "bill-runner", sources, _call_names)
 
@@ -105,9 +106,9 @@ def _call_names(compiler: str, abi: Abi, folder: Path) -> None:
     """Writes call_names.h: the names of system calls by number, as the kernel's headers define them. It includes the
     calls of x32 and of the 32-bit ABI that an x86-64 kernel also serves."""
     words = [*compiler.split(), *abi.flags]
-    of_x32 = _names_in([*words, f"-D__X32_SYSCALL_BIT={_X32_BIT:#x}"], "asm/unistd_x32.h")
-    own = {number: name for number, name in of_x32.items() if number >= _X32_BIT + _OF_X32}
-    tables = {"names": _names_in(words, "asm/unistd.h") | own, "names_32": _names_in(words, "asm/unistd_32.h")}
+    x32_names = _names_in([*words, f"-D__X32_SYSCALL_BIT={_X32_BIT:#x}"], "asm/unistd_x32.h")
+    x32_only = {number: name for number, name in x32_names.items() if number >= _X32_BIT + _OF_X32}
+    tables = {"names": _names_in(words, "asm/unistd.h") | x32_only, "names_32": _names_in(words, "asm/unistd_32.h")}
     text = ""
     for name, calls in tables.items():
         entries = (f'[{number % _X32_BIT}] = "{call}",\n' for number, call in calls.items())
@@ -126,8 +127,8 @@ def _names_in(compiler: Sequence[str], header: str) -> dict[int, str]:
 
     source = f"#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
     names = _SYSTEM_CALL.findall(preprocessed(source, "-dM"))
-    asked = "".join(f"CALL {name} = __NR_{name}\n" for name in names)
-    numbered = _NUMBERED.findall(preprocessed(source + asked, "-P"))
+    queries = "".join(f"CALL {name} = __NR_{name}\n" for name in names)
+    numbered = _NUMBERED.findall(preprocessed(source + queries, "-P"))
     return {sum(int(part.strip("() "), 0) for part in number.split("+")): name for name, number in numbered}
 
 
@@ -150,10 +151,10 @@ def _program(
         older.unlink()
     executable.parent.mkdir(parents=True, exist_ok=True)
     compiled = [f"{path}" for path in sources if path.suffix == ".c"]
-    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=executable.parent) as own:
-        made = Path(own, name)
-        prepare(compiler, abi, Path(own))
-        command = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{own}", *compiled, "-lm", "-o", f"{made}"]
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=executable.parent) as scratch:
+        made = Path(scratch, name)
+        prepare(compiler, abi, Path(scratch))
+        command = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{scratch}", *compiled, "-lm", "-o", f"{made}"]
         _run(command, root, f"{name} for {abi.name}")
         prove_elf(made, abi)
         made.replace(executable)
@@ -182,7 +183,8 @@ def _words(command: Sequence[str], names: dict[str, str], compiler: str, abi: Ab
 
 
 def _header(workload: Workload, program: Path) -> str:
-    """Returns the words as a C header, with the program's own name in place of its build path."""
+    """Returns a C header with the workload's question, command, expected output and memory, and the program itself if
+    the workload built it; the program's name is then in place of its build path."""
     carried = workload.start[0] == OUT
     words = [workload.name if carried else workload.start[0], *workload.start[1:]]
     image = f'.incbin \\"{program}\\"\\n' if carried else ""
