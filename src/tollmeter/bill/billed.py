@@ -68,11 +68,11 @@ def billed(
     5 if no command can be started."""
     way, why, first = _first_counted(runner, several, ways)
     is_timed = [not runner.untimed(words) for words in several]
-    own = [*zip(compress(several, is_timed), compress(first, is_timed), strict=True)]
-    timed = iter(_timed(runner, own, budget_s, way=way, why=why))
+    timed_pairs = [*zip(compress(several, is_timed), compress(first, is_timed), strict=True)]
+    timed = iter(_timed(runner, timed_pairs, budget_s, way=way, why=why))
     return tuple(
-        next(timed) if is_own else _untimed(runner, way, why, words, crossed)
-        for words, crossed, is_own in zip(several, first, is_timed, strict=True)
+        next(timed) if has_time else _untimed(runner, way, why, words, crossed)
+        for words, crossed, has_time in zip(several, first, is_timed, strict=True)
     )
 
 
@@ -87,12 +87,13 @@ def _untimed(runner: Runner, way: Way, why: str, words: Words, crossed: Crossing
 
 
 def _timed(
-    runner: Runner, own: Sequence[tuple[Words, Crossings]], budget_s: float, *, way: Way, why: str
+    runner: Runner, timed_pairs: Sequence[tuple[Words, Crossings]], budget_s: float, *, way: Way, why: str
 ) -> list[Billed]:
-    """Returns bills with times. own: each command, and a counted run of it."""
-    if not own:
+    """Returns bills with times. timed_pairs: each command with a counted run of it. budget_s: seconds for all runs
+    without counting. way: method of counting. why: why better methods are not permitted."""
+    if not timed_pairs:
         return []
-    several, first = zip(*own, strict=True)
+    several, first = zip(*timed_pairs, strict=True)
     is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
     counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
     program_32 = _program_32(runner, first)
@@ -108,19 +109,19 @@ def _timed(
 
     clean = _clean_runs(runner, several, budget_s, count)
     calibration = combined_calibration(trials, [one for of_command in counted for one in of_command])
-    made: list[Billed] = []
+    bills: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
         by_round = middle_first(runs, crossed, calibration, way)
-        one = bill_of(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
-        saved = _saved(clean[0], runs) if made else None
+        bill = bill_of(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
+        saved = _saved(clean[0], runs) if bills else None
         counts_of_rounds, scaled = zip(*by_round, strict=True)
-        made.append(Billed(one, savings(one, counts_of_rounds[0]), tuple(runs), counts_of_rounds, scaled, saved))
-    return made
+        bills.append(Billed(bill, savings(bill, counts_of_rounds[0]), tuple(runs), counts_of_rounds, scaled, saved))
+    return bills
 
 
 def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
-    """Returns the path, where the commands run, of a process that counts as a program of the 32-bit ABI of the same
-    kernel. Empty if no such call was counted, or if it cannot be built here."""
+    """Returns the path of the counting process for the 32-bit ABI of the same kernel, on the machine that runs the
+    commands. Empty if no 32-bit call was counted, or if the process cannot be built here."""
     if not any(call.is_32 for crossed in counted for call in crossed.calls):
         return ""
     abis = for_cpu(known_abis(places.ROOT).values(), runner.machine)
@@ -133,17 +134,17 @@ def _program_32(runner: Runner, counted: Sequence[Crossings]) -> str:
 def middle_first(
     runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
-    """Returns counted runs with their calibrations, first the run with the median sum of items.
+    """Returns counted runs with their calibrations; the run whose sum of items is the median comes first.
 
     Each is scaled by its own CPU time to the core state of the clean runs: a contended core slows the command and the
     counting alike. Its own CPU time is the time between switches if that is longer: time that the host takes is in it
     and in the windows, and not in the accounted CPU time."""
     middle_ns = median(run.cpu_ns for run in runs)
     rounds: list[tuple[Crossings, Calibration]] = []
-    for one in counted:
-        expected_ns, own_ns = middle_ns + calibration.counting_ns(one), max(1, one.cpu_ns, one.on_cpu_ns)
+    for crossed in counted:
+        expected_ns, own_ns = middle_ns + calibration.counting_ns(crossed), max(1, crossed.cpu_ns, crossed.on_cpu_ns)
         scale = expected_ns / own_ns if way == "kernel" else 1.0
-        rounds.append((one, msgspec.structs.replace(calibration, scale=scale)))
+        rounds.append((crossed, msgspec.structs.replace(calibration, scale=scale)))
     rounds.sort(key=lambda each: sum(item.ns or 0.0 for item in items(each[0], runs, each[1], way)))
     return [rounds.pop(len(rounds) // 2), *rounds]
 
@@ -161,12 +162,12 @@ def billed_process(process: int, seconds: float) -> Billed:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
     trial = calibrated(runner, "kernel", program_32=_program_32(runner, [crossed]))
     calibration = combined_calibration([trial], [crossed])
-    # Its own time: it was never run without being counted.
+    # The process never ran uncounted, so the estimated cost of counting is subtracted.
     counting_ns = round(min(crossed.user_ns, calibration.counting_ns(crossed)))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
-    one = bill_of(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
-    one = msgspec.structs.replace(one, runs=0)
-    return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
+    bill = bill_of(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
+    bill = msgspec.structs.replace(bill, runs=0)
+    return Billed(bill, savings(bill, crossed), (crossed,), (crossed,), (calibration,))
 
 
 @contextlib.contextmanager
@@ -201,8 +202,8 @@ def here() -> Runner:
 
 
 def _runner_for(machine: str, where: str) -> Path:
-    """Returns the process that counts, of the first ABI of a CPU that can be built here. Raises Failure (5) if there is
-    none."""
+    """Returns the path of the counting process for the first ABI of a CPU that can be built here. where: name of the
+    target, for the message. Raises Failure (5) if no ABI can be built."""
     why = ""
     for abi in for_cpu(known_abis(places.ROOT).values(), machine):
         try:

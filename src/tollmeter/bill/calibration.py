@@ -14,6 +14,7 @@ from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
 _CALLS, _PAGES, _SPAWNS, _ROUNDS, _ASKS = 200_000, 4_096, 50, 4_000, 20_000
+"""Iterations of the loops of system calls, page faults, process starts, switches and path look-ups."""
 _OF_32 = "toll_32_ns", "window_32_ns", "counted_32_ns"
 WAYS_OF_LOOPS: tuple[Way, Way] = "kernel", "usage"
 _TIMES = 3
@@ -29,15 +30,15 @@ ASKS = frozenset(
 
 class Calibration(Record, frozen=True):
     """A calibration; CPU times in ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns,
-    copy_ns: a page fault at the first store to an anonymous page, at a load of a mapped file whose pages are in
-    memory, and at a store to a page of it. The following are 0 unless calls are timed. spawn_ns: cost of vfork for
-    the calling process; given_back: cost for a forked process to free its copied page tables, as a share of the cost
-    of the copy; switch_ns: cost of a switch outside of windows, that is the return to user mode with the registers
-    of the FPU, or the whole of a switch on the way back from a call; window_ns: window of getppid; fault_ns: window of
-    a fault of store_ns, 0 if the kernel does not time faults; added_call_ns, added_ask_ns, added_switch_ns,
-    added_fault_ns: CPU time that counting adds to a call, beyond that to a question about a path, to a switch and to a
-    page fault; toll_32_ns, window_32_ns, counted_32_ns: getppid by the 32-bit ABI of the same kernel, which enters it
-    in another way: without counting, its window, and with counting; 0 if no such call is billed or no program of that
+    copy_ns: a page fault at the first store to an anonymous page, at a load of a mapped file whose pages are in memory,
+    and at a store to a page of such a file. The following are 0 unless calls are timed. spawn_ns: cost of vfork for the
+    calling process; given_back: cost for a forked process to free its copied page tables, as a share of the cost of the
+    copy; switch_ns: cost of a switch outside of windows: the return to user mode with the registers of the FPU, or a
+    whole switch on the way back from a call; window_ns: window of getppid; fault_ns: window of a fault of store_ns, 0
+    if the kernel does not time faults; added_call_ns, added_switch_ns, added_fault_ns: CPU time that counting adds to a
+    call, a switch and a page fault; added_ask_ns: CPU time that counting adds to a look-up of a path, beyond
+    added_call_ns; toll_32_ns, window_32_ns, counted_32_ns: getppid by the 32-bit ABI of the same kernel, which has
+    another entry: without counting, its window, and with counting; 0 if no such call is billed or no program of that
     ABI can be built; scale: factor of a window for the usual state of the core."""
 
     toll_ns: float
@@ -94,23 +95,23 @@ class Calibration(Record, frozen=True):
 
 
 def combined_calibration(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
-    """Returns one calibration from several: the median of each value, since they are prices in the usual state of the
-    core. The toll and the window of getppid are of the run in which its times are least: interference only adds time,
-    and their difference is small."""
+    """Returns one calibration from several trials: the median of each value, which is a cost in the usual state of the
+    core. The toll and the window of getppid are from the counted run with the least times, since interference only adds
+    time, and their difference is small."""
     names = Calibration.__struct_fields__
-    middle = {name: median(getattr(each, name) for each in trials) for name in names}
-    least = min(counted, key=lambda each: each.toll_ns + each.counting_ns)
+    middle = {name: median(getattr(source, name) for source in trials) for name in names}
+    least = min(counted, key=lambda source: source.toll_ns + source.counting_ns)
     if not least.toll_ns:
-        return msgspec.convert({**middle, "toll_ns": min(each.toll_ns for each in trials)}, Calibration)
-    added_ns = max(0.0, median(each.counting_ns - each.toll_ns for each in counted))
+        return msgspec.convert({**middle, "toll_ns": min(source.toll_ns for source in trials)}, Calibration)
+    added_ns = max(0.0, median(source.counting_ns - source.toll_ns for source in counted))
     timed = {"toll_ns": least.toll_ns, "window_ns": least.window_ns, "added_call_ns": added_ns}
     return msgspec.convert({**middle, **timed}, Calibration)
 
 
 def calibrated(runner: Runner, way: Way, *, forks: bool = True, program_32: str = "") -> Calibration:
-    """Returns the calibration of one short trial. forks: whether processes are started. program_32: path, where the
-    commands run, of the process that counts as a program of the 32-bit ABI; empty if not needed. Raises Failure as
-    `crossings`."""
+    """Returns the calibration of one short trial. forks: whether to measure starts of processes. program_32: path, on
+    the machine that runs the commands, of the counting process for the 32-bit ABI; empty if not needed. Raises Failure
+    as `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
     prices = Calibration(toll_ns, *(of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults))
@@ -130,8 +131,9 @@ def calibrated(runner: Runner, way: Way, *, forks: bool = True, program_32: str 
 
 
 def _entry_of_32(runner: Runner, way: Way, program: str) -> tuple[float, float, float]:
-    """Returns the time of getppid by the 32-bit ABI without counting, its window, and its time with counting, both 0
-    if calls are not timed. The time of a program that makes one call is that of its start."""
+    """Returns three times in ns of getppid by the 32-bit ABI: without counting, its window, and with counting; the last
+    two are 0 if calls are not timed. A program that makes one call gives the time of the program's start, which is
+    subtracted."""
 
     def run(way: Way, calls: int) -> Crossings:
         return crossings(runner, way, Words(program, (program, "usage", "1", f"-calls-{calls}", "calls")))
@@ -154,9 +156,9 @@ def _with_counting(runner: Runner, prices: Calibration) -> Calibration:
     stores = _loop(runner, "kernel", "stores", _PAGES)
     fault_ns = stores.events.get("store_fault_ns", 0) / max(1, stores.events.get("store_faults", 0))
     added_fault_ns = stores.loop_ns / max(1, stores.loop_faults) - prices.store_ns
-    asked, alone = (_loop(runner, way, "asks", _ASKS) for way in WAYS_OF_LOOPS)
-    added_call_ns = max(0.0, asked.counting_ns - prices.toll_ns)
-    added_ask_ns = (asked.loop_ns - alone.loop_ns) / _ASKS - added_call_ns
+    counted, uncounted = (_loop(runner, way, "asks", _ASKS) for way in WAYS_OF_LOOPS)
+    added_call_ns = max(0.0, counted.counting_ns - prices.toll_ns)
+    added_ask_ns = (counted.loop_ns - uncounted.loop_ns) / _ASKS - added_call_ns
     switches = [_switch(runner, prices.toll_ns) for _ in range(_TIMES)]
     switch_ns, added_switch_ns = (median(of) for of in zip(*switches, strict=True))
     return msgspec.structs.replace(
@@ -170,9 +172,9 @@ def _switch(runner: Runner, toll_ns: float) -> tuple[float, float]:
     """Returns the CPU time of a switch outside of windows, and that which counting adds to it, from one loop with and
     without counting."""
     counted, clean = (_loop(runner, way, "switches", _ROUNDS) for way in WAYS_OF_LOOPS)
-    own = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
+    call_prices = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
     calls = [call for call in counted.calls if call.name in ("read", "write")]
-    known_ns, switched = own.cost_ns(calls), sum(call.switched for call in calls)
+    known_ns, switched = call_prices.cost_ns(calls), sum(call.switched for call in calls)
     of_calls_ns = counted.count * max(0.0, counted.counting_ns - toll_ns)
     added_ns = counted.loop_ns - clean.loop_ns - of_calls_ns
     switches = counted.voluntary + counted.involuntary

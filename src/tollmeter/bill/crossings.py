@@ -21,7 +21,7 @@ from tollmeter.targets.ssh import Ssh
 from tollmeter.targets.timer import Words, why_failed
 
 Way = Literal["kernel", "notified", "usage"]
-"""Method of counting calls: by BPF programs, which also time them; by seccomp notification; or none, so that only the
+"""Method of counting calls: BPF programs, which also time the calls; seccomp notification; or none, so that only the
 kernel's accounts of a process are known."""
 WAYS: tuple[Way, ...] = ("kernel", "notified", "usage")
 SIZES = ("none", "below 64 B", "below 4 KiB", "below 64 KiB", "64 KiB and more")
@@ -31,8 +31,8 @@ result is not visible."""
 
 class CallCount(Record, frozen=True):
     """The count of a system call in one size class. ns: time of all calls, from entry to return, without the time
-    switched out; 0 if calls are not timed. size: index in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls that
-    repeat an earlier question of the process about a path; 0 if unknown. switched: calls in which the thread was
+    switched out; 0 if calls are not timed. size: index in SIZES. is_32: of the kernel's 32-bit ABI. repeats: look-ups
+    of a path that the process had looked up before; 0 if unknown. switched: calls in which the thread was
     switched out, and switches after such a call, before the next; 0 if calls are not timed."""
 
     number: int
@@ -48,11 +48,11 @@ class CallCount(Record, frozen=True):
 
 
 class Crossings(Record, frozen=True):
-    """The crossings of one run. reason: why it could not be counted; empty if it was. error: errno of a command that
-    did not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not counted.
-    loop_ns, loop_faults: time and faults of a loop of the runner itself, else 0. toll_ns: time of getppid without
-    counting, just before; window_ns, counting_ns: window and CPU time of getppid, counted by the same programs. These
-    are 0 if not timed."""
+    """The crossings of one run. reason: why they could not be counted; empty if they were. error: errno of a command
+    that did not start. status: as wait(2) reports it. stderr: last line on standard error of a command that failed and
+    was not counted. loop_ns, loop_faults: time and faults of a loop of the runner itself, else 0. toll_ns: time of
+    getppid without counting, just before; window_ns, counting_ns: window and CPU time of getppid, counted by the same
+    programs. These are 0 if not timed."""
 
     reason: str
     error: int
@@ -128,7 +128,8 @@ class Runner:
                 process.wait()
 
     def place(self, program: Path) -> str:
-        """Returns the path of a static program of this machine, copied to where the commands run. Raises Failure."""
+        """Returns the path of a static program on the machine that runs the commands, to which it is copied. Raises
+        Failure if it cannot be copied."""
         return f"{program}"
 
     def untimed(self, words: Words, /) -> str:
@@ -137,15 +138,16 @@ class Runner:
 
 
 class HostRunner(Runner):
-    """A runner on a host, to which the executable is copied, in the user's folder and with the user's environment."""
+    """A runner on a host, to which the executable is copied. Commands run in the user's folder there, with the user's
+    environment."""
 
     def __init__(self, host: Ssh, path: Path) -> None:
         super().__init__(path, host.architecture())
         self.host = host
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
-        path, *own = words
-        script = f'{_FIND.format(name=shlex.quote(path))}\n"$copy" {way} 1 "$found" {shlex.join(own)}'
+        path, *arguments = words
+        script = f'{_FIND.format(name=shlex.quote(path))}\n"$copy" {way} 1 "$found" {shlex.join(arguments)}'
         done = self.host.with_copy(f"{self.path}", script)
         if done.returncode == _NOT_FOUND:
             raise Failure(f"{self.host.name} has no command {path!r}")
@@ -166,9 +168,9 @@ class GuestRunner(Runner):
         self.guest = guest
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
-        path, *own = words
+        path, *arguments = words
         try:
-            words = [way, "1", self.place(Path(path)), *own]
+            words = [way, "1", self.place(Path(path)), *arguments]
             ended = self.guest.started(f"{self.path}", words, _A_DAY_S)
         except OSError as error:
             raise Failure(f"{self.guest.name} cannot start the command: {error.strerror}", 5) from error
@@ -185,7 +187,7 @@ class GuestRunner(Runner):
 
 _A_DAY_S = 86_400.0
 _NOT_FOUND = 127
-# What `command -v` finds may be the shell's own, which no process can execute.
+# The folders of PATH are searched, since `command -v` may find a built-in of the shell, which no process can execute.
 _FIND = """name={name} found= IFS=:
 case $name in
 -* | */*) found=$name ;;
@@ -203,8 +205,8 @@ def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
 
 
 def without_loader(crossed: Crossings) -> Crossings:
-    """Returns the crossings without the x32 loader's own: the signal by which each call reaches it, and the return from
-    it."""
+    """Returns the crossings without those of the x32 loader itself: the signal by which each call reaches the loader,
+    and the return from that signal."""
     returns = sum(call.count for call in crossed.calls if call.name == "rt_sigreturn")
     events = {**crossed.events}
     if "signals" in events:
@@ -214,8 +216,8 @@ def without_loader(crossed: Crossings) -> Crossings:
 
 
 def of_process(runner: Runner, process: int, seconds: float) -> Crossings:
-    """Returns the crossings of a running process in a number of seconds. Raises Failure: 5, or 2 if the process does
-    not exist."""
+    """Returns the crossings that a running process makes in a number of seconds. Raises Failure: 2 if the process does
+    not exist, 5 if the runner ends without an answer."""
     return _read(runner.answer("running", [str(process), str(round(seconds * 1000))]))
 
 

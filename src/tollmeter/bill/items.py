@@ -36,9 +36,10 @@ CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
 
 
 class Bill(Record, frozen=True):
-    """The bill of one command. cpu: CPU time of one clean run, ns. runs: clean runs, 0 for a running process. why: what
-    prevents a better method of counting; empty if nothing does. events: other counts. kernel_ns: the sum of the items.
-    capped: whether that sum was cut at the CPU time."""
+    """The bill of one command. cpu, wall: CPU time and elapsed time of one clean run, ns. runs: number of clean runs, 0
+    for a running process. why: why no better method of counting is possible; empty if the best one was used. crossings:
+    number of counted calls. events: other counts. kernel_ns: the sum of the items. capped: whether that sum was cut at
+    the CPU time."""
 
     command: str
     cpu: Estimate
@@ -55,7 +56,7 @@ class Bill(Record, frozen=True):
 
 
 class Counts(Record, frozen=True):
-    """A bill without times. untimed: why there are none; the others as in `Bill`."""
+    """A bill without times. untimed: why there are no times; the other fields as in `Bill`."""
 
     command: str
     way: Way
@@ -68,9 +69,9 @@ class Counts(Record, frozen=True):
 
 def counts(command: str, counted: Crossings, *, way: Way, why: str, untimed: str) -> Counts:
     """Returns a bill without times, the most frequent crossing first."""
-    made = [_count_of(name, calls, way) for name, calls in _by_name(counted).items()]
-    made += [Charge(name, counted.events.get(f"{kind}s", 0), None, 0.0) for kind, (name, *_) in FAULT_KINDS.items()]
-    shown = tuple(sorted((item for item in made if item.count), key=lambda item: -item.count))
+    charges = [_count_of(name, calls, way) for name, calls in _by_name(counted).items()]
+    charges += [Charge(name, counted.events.get(f"{kind}s", 0), None, 0.0) for kind, (name, *_) in FAULT_KINDS.items()]
+    shown = tuple(sorted((item for item in charges if item.count), key=lambda item: -item.count))
     events = {**counted.events, **{name: getattr(counted, name) for name in CLEAN_EVENTS}}
     return Counts(command, way, why, untimed, counted.count, shown, events)
 
@@ -78,12 +79,12 @@ def counts(command: str, counted: Crossings, *, way: Way, why: str, untimed: str
 def bill_of(
     command: str, clean: Sequence[Crossings], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
 ) -> Bill:
-    """Returns a bill. clean: runs without counting; at least one."""
+    """Returns the bill of a command. clean: runs without counting, at least one. counted: the run that was counted."""
     cpu, wall = estimated([run.cpu_ns for run in clean]), estimated([run.wall_ns for run in clean])
-    made = items(counted, clean, calibration, way)
-    total = sum(item.ns or 0.0 for item in made)
+    charges = items(counted, clean, calibration, way)
+    total = sum(item.ns or 0.0 for item in charges)
     return Bill(
-        command, cpu, wall, len(clean), way, why, counted.count, made,
+        command, cpu, wall, len(clean), way, why, counted.count, charges,
         {**counted.events, **{name: _middle(clean, name) for name in CLEAN_EVENTS}},
         min(total, cpu.value), total > cpu.value, calibration,
     )  # fmt: skip
@@ -91,12 +92,12 @@ def bill_of(
 
 def items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
     """Returns the items of one counted run, most expensive first."""
-    made = (
+    charges = (
         *_call_items(counted, way, calibration),
         *_fault_items(counted, clean, calibration),
         *_tick_items(counted, calibration),
     )
-    return tuple(sorted(made, key=lambda item: (-(item.ns or 0.0), -item.count)))
+    return tuple(sorted(charges, key=lambda item: (-(item.ns or 0.0), -item.count)))
 
 
 def estimated(values: Sequence[float]) -> Estimate:
@@ -140,7 +141,7 @@ def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Ca
     if not any(kind.count for kind in kinds):  # not counted, or an architecture without such tracepoints
         kinds = [_priced(MINOR, _middle(clean, "minor_faults"), calibration.store_ns, "about", calibration)]
     if not calibration.fault_ns:
-        # What its disk takes is no CPU time of the program; the rest is at least that of a page that is in memory.
+        # The disk's time is no CPU time of the program; the fault itself costs at least that of a page in memory.
         kinds.append(_priced(MAJOR, _middle(clean, "major_faults"), calibration.load_ns, "at least", calibration))
     yield from (kind for kind in kinds if kind.count)
 

@@ -31,35 +31,36 @@ _EVENTS = {
 
 
 def blocks(several: Sequence[Billed]) -> Iterator[Block]:
+    """Yields the printed bills, in the order of the commands."""
     for place, billed in enumerate(several, 1):
-        one = billed.bill
+        bill = billed.bill
         if len(several) > 1:
-            yield f"{place}  {one.command}"
-        if isinstance(one, Counts):
-            yield from _counts(one, billed.counted)
+            yield f"{place}  {bill.command}"
+        if isinstance(bill, Counts):
+            yield from _counts(bill, billed.counted)
             continue
-        yield _headline(one)
-        yield bill_table(one.items, one.cpu.value)
-        yield from _notes(one)
+        yield _headline(bill)
+        yield bill_table(bill.items, bill.cpu.value)
+        yield from _notes(bill)
         yield from _advice(billed.savings)
         before = several[0].bill
         if billed.saved is not None and isinstance(before, Bill):
             yield _checked_saving(billed.saved, before.cpu.value)
 
 
-def _counts(one: Counts, counted: Sequence[Crossings]) -> Iterator[Block]:
-    calls = f"{count(one.crossings)} system calls" if one.way != "usage" else _WAYS["usage"]
-    yield f"{calls} · not timed: {one.untimed}"
-    yield count_table(one.items)
-    yield from _besides(one)
+def _counts(bill: Counts, counted: Sequence[Crossings]) -> Iterator[Block]:
+    calls = f"{count(bill.crossings)} system calls" if bill.way != "usage" else _WAYS["usage"]
+    yield f"{calls} · not timed: {bill.untimed}"
+    yield count_table(bill.items)
+    yield from _besides(bill)
     for call in counted[0].calls:
         if call.repeats:
             yield (
                 f"{label(call)}: the same process asked the same about a path again in {count(call.repeats)} of "
                 f"{count(call.count)} calls."
             )
-    if one.why:
-        yield f"A better way to count was not permitted: {one.why}."
+    if bill.why:
+        yield f"A better way to count was not permitted: {bill.why}."
 
 
 def _headline(bill: Bill) -> str:
@@ -111,9 +112,10 @@ def _notes(bill: Bill) -> Iterator[str]:
         yield "The items add up to more than the CPU time, and their sum is cut there: some overlap."
 
 
-def _of_32(by: Calibration) -> str:
-    if by.toll_32_ns:
-        return f"The shortest system call of the 32-bit ABI takes {time(by.toll_32_ns).bare}, by the entry of its vDSO."
+def _of_32(calibration: Calibration) -> str:
+    if calibration.toll_32_ns:
+        toll = time(calibration.toll_32_ns).bare
+        return f"The shortest system call of the 32-bit ABI takes {toll}, by the entry of its vDSO."
     return "Calls of the 32-bit ABI are calibrated by the other ABI's entry: no program of it can be built here."
 
 
@@ -125,11 +127,11 @@ def _advice(several: Sequence[Saving]) -> Iterator[str]:
         yield f"{head}{saving.what}: {crossings}, predicted {time(saving.ns).bare}{least} ({saving.arithmetic})"
 
 
-def _checked_saving(saved: Estimate, of_ns: float) -> str:
-    """Returns a sentence on the saving that interleaved runs show for the second command. of_ns: CPU time of the
+def _checked_saving(saved: Estimate, first_ns: float) -> str:
+    """Returns a sentence on the saving that interleaved runs show for the second command. first_ns: CPU time of the
     first."""
     ends = f"{_seconds(saved.low)} to {_seconds(saved.high)}"
-    share = f"{plain(100 * saved.value / of_ns, 2)} % of the CPU time"
+    share = f"{plain(100 * saved.value / first_ns, 2)} % of the CPU time"
     if saved.low <= 0 <= saved.high:
         return f"checked: no difference resolved: {_seconds(saved.value)} ({ends})"
     return f"checked: {'saves' if saved.value > 0 else 'costs'} {_seconds(abs(saved.value))} ({ends}), {share}"

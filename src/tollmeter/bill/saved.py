@@ -78,14 +78,14 @@ def _names(values: Sequence[tuple[str, str, int, Gauges]], place: int) -> tuple[
 
 def _values(billed: Billed) -> Iterator[tuple[str, str, int, Gauges]]:
     """Yields command, item, number of the run, and its values."""
-    one = billed.bill
-    if isinstance(one, Counts):
-        yield one.command, IN_ALL, 0, {"crossings": one.crossings}
-        yield from ((one.command, item.name, 0, {"crossings": item.count}) for item in one.items)
+    bill = billed.bill
+    if isinstance(bill, Counts):
+        yield bill.command, IN_ALL, 0, {"crossings": bill.crossings}
+        yield from ((bill.command, item.name, 0, {"crossings": item.count}) for item in bill.items)
         return
     for number, run in enumerate(billed.clean):
-        yield one.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": one.crossings}
-    yield one.command, TOLL, 0, {"cpu": one.calibration.toll_ns, "crossings": 1}
+        yield bill.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": bill.crossings}
+    yield bill.command, TOLL, 0, {"cpu": bill.calibration.toll_ns, "crossings": 1}
     for number, (counted, trial) in enumerate(zip(billed.counted, billed.trials, strict=False)):
-        for item in items(counted, billed.clean, trial, one.way):
-            yield one.command, item.name, number, {"cpu": item.ns, "crossings": item.count}
+        for item in items(counted, billed.clean, trial, bill.way):
+            yield bill.command, item.name, number, {"cpu": item.ns, "crossings": item.count}

@@ -20,14 +20,16 @@ _LEAST_SHARE = 0.01
 """Smallest reported saving, as a share of the CPU time: a smaller one is within the difference of two runs."""
 _SMALL = SIZES.index("below 4 KiB")
 _SIGNALS, _BATCH = 64, 64
+"""Number of signals, and pieces of work that threads could hand over at a time."""
 _MAPPED_AGAIN, _LOADED = 100, 10
 """Fewest pairs of mmap and munmap of one program, and fewest executed programs, that are a loop: a loader maps fewer
 files, and a shell starts fewer programs by hand."""
 
 
 class Saving(Record, frozen=True):
-    """A possible saving. what: the change. before, after: numbers of crossings. ns: CPU time saved, predicted.
-    least_ns: CPU time saved if the calls' work remains and only their boundary is removed."""
+    """A possible saving. what: the change of the program. before, after: numbers of crossings. ns: CPU time saved,
+    predicted. least_ns: CPU time saved if the calls' work remains and only their boundary is removed. arithmetic: how
+    `ns` is computed, in words."""
 
     what: str
     before: int
@@ -38,11 +40,14 @@ class Saving(Record, frozen=True):
 
 
 def savings(bill: Bill, counted: Crossings) -> tuple[Saving, ...]:
-    """Returns the savings, largest first. If the items add up to more than the CPU time, savings are cut in
-    proportion."""
+    """Returns the savings, largest first. If the bill's items add up to more than the CPU time, savings are reduced in
+    proportion. counted: the counted run of the bill."""
     fits = bill.kernel_ns / max(1.0, sum(item.ns or 0.0 for item in bill.items))
     found = (saving for rule in _RULES for saving in rule(bill, counted))
-    cut = (msgspec.structs.replace(each, ns=fits * each.ns, least_ns=fits * each.least_ns) for each in found)
+    cut = (
+        msgspec.structs.replace(saving_found, ns=fits * saving_found.ns, least_ns=fits * saving_found.least_ns)
+        for saving_found in found
+    )
     worth = [saving for saving in cut if saving.ns >= _LEAST_SHARE * bill.cpu.value]
     return tuple(sorted(worth, key=lambda saving: -saving.ns))
 
@@ -54,15 +59,15 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
         verb: sum(call.bytes for call in small if call.name in names)
         for verb, names in (("read", READS), ("write", WRITES))
     }
-    before, by = sum(call.count for call in small), bill.calibration
+    before, calibration = sum(call.count for call in small), bill.calibration
     after = sum(ceil(moved / USUAL_PAGE_BYTES) for moved in of_verb.values())
     if before > after:
-        toll, gone = by.boundary_ns(small) / before, before - after
-        each = by.cost_ns(small) / before if any(call.ns for call in small) else toll
+        toll, removed = calibration.boundary_ns(small) / before, before - after
+        each_ns = calibration.cost_ns(small) / before if any(call.ns for call in small) else toll
         verbs = " and ".join(verb for verb, moved in of_verb.items() if moved)
         what = f"{verbs} {USUAL_PAGE_BYTES >> 10} KiB at a time"
-        text = f"({before:,} - {after:,}) x {each:.0f} ns, {toll:.0f} ns of it boundary"
-        yield Saving(what, before, after, gone * each, gone * min(toll, each), text)
+        text = f"({before:,} - {after:,}) x {each_ns:.0f} ns, {toll:.0f} ns of it boundary"
+        yield Saving(what, before, after, removed * each_ns, removed * min(toll, each_ns), text)
 
 
 _SAME = {"_llseek": "lseek", "mmap2": "mmap", "clock_gettime64": "clock_gettime", "futex_time64": "futex"}
@@ -75,8 +80,8 @@ def _item(bill: Bill, *names: str) -> Charge | None:
 
 
 def _name(item: Charge) -> str:
-    own = item.name.removesuffix(OF_32)
-    return own if own == item.name else _SAME.get(own, own)
+    without_suffix = item.name.removesuffix(OF_32)
+    return without_suffix if without_suffix == item.name else _SAME.get(without_suffix, without_suffix)
 
 
 def _seek_and_read(bill: Bill, _: Crossings) -> Iterator[Saving]:
@@ -104,37 +109,35 @@ def _mapping_churn(bill: Bill, _: Crossings) -> Iterator[Saving]:
     execs = 1 + bill.events.get("execs", 0)
     if not maps or not unmaps or unmaps.count < max(_MAPPED_AGAIN * execs, maps.count / 2):
         return
-    each = (maps.each_ns or 0.0) + (unmaps.each_ns or 0.0)
-    ns, text = unmaps.count * each, f"{unmaps.count:,} pairs x {each:.0f} ns, and their page faults on top"
+    pair_ns = (maps.each_ns or 0.0) + (unmaps.each_ns or 0.0)
+    ns, text = unmaps.count * pair_ns, f"{unmaps.count:,} pairs x {pair_ns:.0f} ns, and their page faults on top"
     yield Saving("keep mappings and use them again (a pool, M_MMAP_THRESHOLD)", 2 * unmaps.count, 0, ns, ns, text)
 
 
 def _forks(bill: Bill, _: Crossings) -> Iterator[Saving]:
     """Yields the saving for a process that executes another program immediately after fork: it needs no copy of the
     page tables, which it then frees."""
-    forks, by = _item(bill, *FORKS), bill.calibration
-    if not forks or not by.spawn_ns or bill.events.get("execs", 0) < forks.count // 2:
+    forks, calibration = _item(bill, *FORKS), bill.calibration
+    if not forks or not calibration.spawn_ns or bill.events.get("execs", 0) < forks.count // 2:
         return
-    copy_ns = max(0.0, (forks.each_ns or 0.0) - by.spawn_ns)
+    copy_ns = max(0.0, (forks.each_ns or 0.0) - calibration.spawn_ns)
     least = forks.count * copy_ns
-    text = (
-        f"{forks.count:,} x ({forks.each_ns or 0.0:,.0f} - {by.spawn_ns:,.0f}) ns, and {by.given_back:.2f} times that"
-    )
+    text = f"{forks.count:,} x ({forks.each_ns or 0.0:,.0f} - {calibration.spawn_ns:,.0f}) ns"
     what = "start programs by vfork or posix_spawn, which copy no page tables"
-    arithmetic = f"{text} to give them back"
-    yield Saving(what, forks.count, forks.count, least * (1 + by.given_back), least, arithmetic)
+    arithmetic = f"{text}, and {calibration.given_back:.2f} times that to give them back"
+    yield Saving(what, forks.count, forks.count, least * (1 + calibration.given_back), least, arithmetic)
 
 
 def _asked_again(bill: Bill, counted: Crossings) -> Iterator[Saving]:
-    """Yields the saving for repeated questions of one process about a path. The answer may have changed between
-    them."""
+    """Yields the saving for look-ups of a path that one process repeats. The answer may have changed between two
+    look-ups."""
     for call in counted.calls:
         item = next((item for item in bill.items if item.ns and item.name == label(call)), None)
         if item and call.repeats:
-            each = item.each_ns or 0.0
-            ns, text = call.repeats * each, f"{call.repeats:,} of {call.count:,} x {each:.0f} ns, at most"
+            each_ns = item.each_ns or 0.0
+            ns, text = call.repeats * each_ns, f"{call.repeats:,} of {call.count:,} x {each_ns:.0f} ns, at most"
             what = f"remember what {item.name} said of a path: the same process asks again"
-            least = call.repeats * min(each, bill.calibration.boundary_ns([call]) / call.count)
+            least = call.repeats * min(each_ns, bill.calibration.boundary_ns([call]) / call.count)
             yield Saving(what, call.count, call.count - call.repeats, ns, least, text)
 
 
@@ -142,12 +145,17 @@ def _hand_over(bill: Bill, _: Crossings) -> Iterator[Saving]:
     """Yields the saving for threads that wait for each other at every step."""
     futexes = _item(bill, "futex")
     if futexes and bill.events["voluntary"] >= futexes.count / 4:
-        gone = futexes.count - futexes.count // _BATCH
-        ns = gone * (futexes.each_ns or 0.0)
+        removed = futexes.count - futexes.count // _BATCH
+        ns = removed * (futexes.each_ns or 0.0)
         what = f"hand {_BATCH} pieces of work over at a time, not one"
-        text = f"{gone:,} x {futexes.each_ns or 0.0:.0f} ns"
+        text = f"{removed:,} x {futexes.each_ns or 0.0:.0f} ns"
         yield Saving(
-            what, futexes.count, futexes.count - gone, ns, gone * min(ns / gone, bill.calibration.toll_ns), text
+            what,
+            futexes.count,
+            futexes.count - removed,
+            ns,
+            removed * min(ns / removed, bill.calibration.toll_ns),
+            text,
         )
 
 
