@@ -20,6 +20,7 @@ from tollmeter.toolchain.symbols import LineHits
 
 DATABASE = "compile_commands.json"
 _LASTS_S = 120
+"""Seconds after which a compiler is ended."""
 Diagnostic = dict[str, Any]
 """One warning or error of a compiler, in the form of -fdiagnostics-format=json."""
 _ARRAY, _JSON = re.compile(r"^\[", re.MULTILINE), json.JSONDecoder()
@@ -141,21 +142,21 @@ def _survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSu
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         surveys = list(pool.map(read_or_trouble, units))
-    seen = dict.fromkeys(cast for survey in surveys for cast in survey.casts)
+    distinct = dict.fromkeys(cast for survey in surveys for cast in survey.casts)
     troubles = {file: reason for survey in surveys for file, reason in survey.troubles.items()}
-    return CastSurvey(tuple(seen), len(units), troubles)
+    return CastSurvey(tuple(distinct), len(units), troubles)
 
 
-def rewritten(text: str, line: Callable[[str], str]) -> str:
+def rewritten(text: str, rewrite_line: Callable[[str], str]) -> str:
     """Returns a preprocessed text with each of the tree's own lines changed; lines of system headers, which line
-    markers show, are unchanged."""
+    markers show, are unchanged. rewrite_line: returns the new text of a line."""
     lines = []
     is_ours = True
     for written in text.splitlines(keepends=True):
         marker = _MARKER.match(written)
         if marker:
             is_ours = "3" not in marker[3].split()
-        lines.append(line(written) if is_ours and not marker else written)
+        lines.append(rewrite_line(written) if is_ours and not marker else written)
     return "".join(lines)
 
 
@@ -181,10 +182,10 @@ def _is(diagnostic: Diagnostic, option: str) -> bool:
 # `-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU. No
 # compiler can know whether the bytes are misaligned in fact, or how often the line runs: a profile shows the latter.
 #
-# No compiler warns of casts through a `void *` either: it assumes that the address is aligned. So it reads the
-# preprocessed file once more with each `void *` of the tree as `char *`, and then warns of these casts as of any other.
-# A conversion without a cast becomes an incompatible pointer; a further line for each type shows whether a cast to it
-# would be warned of. System headers stay as they are: what malloc returns is aligned.
+# No compiler warns of casts through a `void *` either: it assumes that the address is aligned. So the compiler reads
+# the preprocessed file once more with each `void *` of the tree as `char *`, and then warns of these casts as of any
+# other. A conversion without a cast becomes an incompatible pointer; a further line for each type shows whether a cast
+# to it would be warned of. System headers stay as they are: what malloc returns is aligned.
 
 _ALIGNMENT, _PACKED, _STRICT = "-Wcast-align", "-Waddress-of-packed-member", ("-Wcast-align=strict",)
 _VOID = re.compile(r"\bvoid(?=(?:\s|\bconst\b|\bvolatile\b)*\*(?!\s*\)\s*0\b))")
@@ -228,7 +229,7 @@ def _misaligned(reader: Reader) -> CastSurvey:
 
 
 def _void_casts(reader: Reader) -> list[Cast]:
-    """Returns casts that put a type with an alignment requirement on the target of a `void *`."""
+    """Returns casts of a `void *` to a pointer to a type with an alignment requirement."""
     text = rewritten(reader.preprocessed(), lambda line: _VOID.sub("char", line))
     diagnostics = reader.diagnostics(_STRICT, text)
     warning = "cast of void * to a type that wants an alignment"
@@ -244,14 +245,15 @@ def _void_casts(reader: Reader) -> list[Cast]:
 
 
 def _converted_to(diagnostic: Diagnostic) -> str | None:
-    """Returns the type to which bytes are converted; for an argument a note names it."""
+    """Returns the name of the pointer type to which a `char *` is converted, from the diagnostic or its notes; None for
+    another diagnostic."""
     messages = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
     return next((match[1] for form in _CONVERTED for text in messages if (match := form.search(text))), None)
 
 
 def _strict_types(reader: Reader, text: str, types: Sequence[str]) -> set[str]:
-    """Returns the types with a larger alignment than bytes. A type that is incomplete at the end of the file is
-    included."""
+    """Returns the pointer types whose target has a larger alignment than a byte, or is incomplete at the end of the
+    file."""
     if not types:
         return set()
     asked = "".join(f"void toll_asks_{line}(char *at) {{ (void)({name})at; }}\n" for line, name in enumerate(types, 1))
@@ -264,7 +266,7 @@ def _strict_types(reader: Reader, text: str, types: Sequence[str]) -> set[str]:
 # ---- casts of a width ------------------------------------------------------------------------------------------------
 
 # Lines of C and C++ that are right where `long`, pointers and time_t have one ABI's widths and wrong where they have
-# another's: what the compiler of the second reports and that of the first does not.
+# another's: the compiler of the second ABI reports them, and that of the first does not.
 #
 # A format is judged by widths: gcc warns of `%d` for a `long` of 32 bits too, and of `%llu` for a uint64_t.
 #
@@ -274,7 +276,7 @@ def _strict_types(reader: Reader, text: str, types: Sequence[str]) -> set[str]:
 # operand without a warning is as wide as a pointer, under both ABIs. A cast of `&name` to another pointer is left out,
 # so that gcc names both types.
 #
-# Nor does it warn of a comparison with 0xffffffff, of what strtoul returns in 64 bits, or of `pages << 12`. There a
+# No compiler warns of a comparison with 0xffffffff, of a result of strtoul in 64 bits, or of `pages << 12`. There a
 # structure takes the constant's place: the compiler refuses it, and names the type of the other operand.
 
 WIDTH_LANGUAGES = ("c", "c++")
@@ -314,12 +316,12 @@ def _of_widths(source: Reader, target: Reader) -> CastSurvey:
 
 
 def _explicit(source: Reader, target: Reader) -> list[tuple[Diagnostic, str]]:
-    """Returns explicit casts that lose bits; a cast to a type that becomes wider does not."""
-    class_of_source, class_of_target = (_pointer_bits(reader.abi) for reader in (source, target))
-    if class_of_target < class_of_source:
+    """Returns explicit casts that lose bits under the target's ABI only, each with a message."""
+    source_bits, target_bits = (_pointer_bits(reader.abi) for reader in (source, target))
+    if target_bits < source_bits:
         new = _new(_of_pointers(source, _CAST), _of_pointers(target, _CAST))
         return [(entry, _WIDER) for entry in new]
-    if class_of_target == class_of_source:
+    if target_bits == source_bits:
         return []
     kept = [_kept_as_wide(reader) for reader in (source, target)]
     return [(_at(*place), _WIDER) for place in sorted(kept[0] & kept[1])]
@@ -357,7 +359,7 @@ def _at(file: str, line: int, column: int) -> Diagnostic:
     return {"locations": [{"caret": {"file": file, "line": line, "column": column}}]}
 
 
-# What is refused where a structure stands in the place of a constant or of a function's value, with the type beside it.
+# Errors where a structure replaces a constant or a function's value; they name the type of the other operand.
 _STRUCTURE = "struct toll_structure"
 _OPERAND = re.compile(rf"invalid operands to binary \S+ \(have {_RESOLVED} and '{_STRUCTURE}'\)")
 _TAKEN = re.compile(
@@ -366,9 +368,9 @@ _TAKEN = re.compile(
 
 
 class _Hint(NamedTuple):
-    """A rewriting rule. form: the replaced text. by_long: whether it has the width of a long rather than 32 bits. said:
-    the sentence for a position where the other operand is wider under the second ABI only; for shifts, narrower than
-    before."""
+    """A rewriting rule. form: the replaced text. by_long: whether the replaced operand has the width of a long rather
+    than 32 bits. said: the message for a position where the other operand is wider under the second ABI only; for
+    shifts, narrower than under the first."""
 
     form: re.Pattern[str]
     replacement: str
@@ -431,18 +433,18 @@ def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
 
 
 def _types_beside(reader: Reader, hint: _Hint) -> dict[tuple[str, int, int], tuple[Diagnostic, bool]]:
-    """Returns for each occurrence of the form whether the width of the adjacent type is wrong."""
+    """Returns by position each error at an occurrence of the form, and whether the other operand has a wrong width."""
     text = reader.preprocessed()
     if not any(True for _ in _places_of(hint.form, text)):
         return {}
     changed = rewritten(text, lambda line: hint.form.sub(hint.replacement, line))
     found = {}
-    own = _pointer_bits(reader.abi) if hint.by_long else 32
+    expected_bits = _pointer_bits(reader.abi) if hint.by_long else 32
     for entry in reader.diagnostics((), f"{_DECLARED}{changed}"):
         match = _OPERAND.search(str(entry["message"])) or _TAKEN.search(str(entry["message"]))
         kind = match and _width(next(filter(None, match.groups()[::-1])), _pointer_bits(reader.abi))
         if kind:
-            is_wrong = kind.bits < 64 and kind.is_of_long if hint.is_shift else kind.bits > own
+            is_wrong = kind.bits < 64 and kind.is_of_long if hint.is_shift else kind.bits > expected_bits
             found[_place(entry)] = entry, is_wrong
     return found
 
@@ -498,8 +500,8 @@ def _is_of_one_width(reader: Reader, entry: Diagnostic) -> bool:
 
 
 def _new(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns the reports of the second list that are not in the first one and have a position; of each, the last
-    one."""
+    """Returns the diagnostics of the second list that have a position and are not in the first one; the last one of
+    each position and option."""
 
     def key(diagnostic: Diagnostic) -> tuple[object, ...]:
         return *_place(diagnostic), str(diagnostic.get("option", ""))
