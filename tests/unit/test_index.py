@@ -120,7 +120,7 @@ def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To read 10,000 journals takes longer than everything else in a list of their runs."""
-    save_index(run, index_fingerprint(run), INDEX, seen=in_time(lambda: index.inodes(run)))
+    save_index(run, index_fingerprint(run), INDEX, inodes_before=in_time(lambda: index.inodes(run)))
     copied = tmp_path / "copied"
     shutil.copytree(run, copied, ignore=shutil.ignore_patterns("copied"))
     read: list[Path] = []
@@ -132,7 +132,7 @@ def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
 def test_what_was_derived_while_the_journal_grew_is_another_index(run: Path) -> None:
     before, seen = index_fingerprint(run), in_time(lambda: index.inodes(run))
     (run / "journal.jsonl").write_text("x and more")
-    save_index(run, before, INDEX, seen=seen)
+    save_index(run, before, INDEX, inodes_before=seen)
     assert load_index(run) is None
 
 

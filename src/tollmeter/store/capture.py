@@ -77,7 +77,7 @@ class Kept:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # what had no room is still to be written
+        with contextlib.suppress(OSError):  # closing writes the bytes for which the disk had no space
             self._file.close()
 
 
@@ -93,8 +93,8 @@ class Capture(NamedTuple):
 
 
 def captured(path: Path, keep: Callable[[bytes], object] = bool) -> Capture:
-    """Reads the file once, in constant memory. keep: called with each complete visit. Raises Failure: 2 if the file
-    does not exist, 5 if it contains no run of a bundle, or other content."""
+    """Reads a capture once, in constant memory. keep: called with each complete visit. Raises Failure: 2 if the file
+    does not exist, 5 if it is not the output of a bundle."""
     reading = _Reading(path, keep)
     try:
         with open_regular(path / NAME if path.is_dir() else path) as file:
@@ -113,7 +113,7 @@ class _Reading:
     def __init__(self, path: Path, keep: Callable[[bytes], object]) -> None:
         self._path, self._keep = path, keep
         self._first, self._head = b"", Head(None, None, (), ())
-        self._seen = set[int]()
+        self._numbers = set[int]()
         self._failures: dict[str, str] = {}
         self._session = Session("interrupted", 0.0, "it ended without a message")
         self._reader, self._lost = Outcomes(), 0
@@ -134,13 +134,13 @@ class _Reading:
                 self._session = Session(note.status, note.seconds, note.reason)
         except Damaged as error:
             self._lost += 1
-            if self._lost > _MOST_LOST + 10 * len(self._seen):
+            if self._lost > _MOST_LOST + 10 * len(self._numbers):
                 words = f"{self._path}: {self._lost} streams are damaged, the last: {error.sentence}"
                 raise Failure(words, 5) from error
 
     def _visit(self, outcome: Outcome, text: bytes) -> None:
-        if outcome.visit not in self._seen:
-            self._seen.add(outcome.visit)
+        if outcome.visit not in self._numbers:
+            self._numbers.add(outcome.visit)
             self._keep(text)
         if outcome.status in _FAILED:
             self._failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
@@ -157,7 +157,7 @@ class _Reading:
         if self._lost:
             reason = "; ".join(filter(None, (session.reason, f"{self._lost} streams were damaged on the way")))
             session = msgspec.structs.replace(session, reason=reason, lost=self._lost)
-        return Capture(self._first, self._head, len(self._seen), session, self._failures)
+        return Capture(self._first, self._head, len(self._numbers), session, self._failures)
 
 
 def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, ...]]:
@@ -219,7 +219,7 @@ class _Unpacking(io.RawIOBase):
     """Decompressed xz or bzip2 content, stream after stream, in bounded memory. Raises EOFError if it is truncated."""
 
     def __init__(self, file: IO[bytes], new: Callable[[], Any]) -> None:
-        self._file, self._new, self._one = file, new, new()
+        self._file, self._new, self._decompressor = file, new, new()
         self._held = b""
 
     def readable(self) -> bool:
@@ -229,16 +229,16 @@ class _Unpacking(io.RawIOBase):
         """Fills the buffer with decompressed bytes and returns their number, 0 at the end. Zero bytes after a stream
         are padding; any other bytes begin another stream."""
         while True:
-            if self._one.eof:
-                self._held = self._one.unused_data or self._file.read(_PIECE)
+            if self._decompressor.eof:
+                self._held = self._decompressor.unused_data or self._file.read(_PIECE)
                 if not self._held.strip(b"\0"):
                     return 0
-                self._one = self._new()
-            elif not self._held and self._one.needs_input:
+                self._decompressor = self._new()
+            elif not self._held and self._decompressor.needs_input:
                 self._held = self._file.read(_PIECE)
                 if not self._held:
                     raise EOFError("it is cut")
-            content = self._one.decompress(self._held, len(buffer))
+            content = self._decompressor.decompress(self._held, len(buffer))
             self._held = b""
             if content:
                 buffer[: len(content)] = content
@@ -254,7 +254,7 @@ _UNPACKING: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which at most so many bytes are read, since a small packed file may unpack without end."""
+    """A file of which at most `most` bytes are read, since a small packed file may unpack without end."""
 
     def __init__(self, file: Any, most: int) -> None:
         self._file, self._left = file, most

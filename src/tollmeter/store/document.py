@@ -82,8 +82,8 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the printed document: every field of every record, with defaults."""
-    made = msgspec.json.schema(Index)
-    for name, record in made["$defs"].items():
+    document = msgspec.json.schema(Index)
+    for name, record in document["$defs"].items():
         rules = dict(_RULES.get(name, {}))
         closer = rules.pop("properties", {})
         fields = {
@@ -93,8 +93,13 @@ def schema() -> dict[str, Any]:
         if "description" in record:
             record["description"] = " ".join(record["description"].split())
         record |= {"properties": fields, "required": list(fields), **rules}
-    index = made["$defs"].pop("Index")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **index, "title": TITLE, "$defs": made["$defs"]}
+    index = document["$defs"].pop("Index")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **index,
+        "title": TITLE,
+        "$defs": document["$defs"],
+    }
 
 
 if __name__ == "__main__":

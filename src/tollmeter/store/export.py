@@ -55,7 +55,7 @@ def with_run_columns(table: ParquetTable, index: Index) -> ParquetTable:
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
     lines = ({**line, **about} for line in table.lines)
-    arrays = (one._replace(shared={**one.shared, **about}) for one in table.arrays or ())
+    arrays = (part._replace(shared={**part.shared, **about}) for part in table.arrays or ())
     return ParquetTable((*table.columns, *about), lines, None if table.arrays is None else arrays)
 
 
@@ -70,8 +70,8 @@ def _about(index: Index) -> dict[str, str]:
 def metadata(index: Index) -> dict[str, str]:
     """Returns the metadata of a Parquet file: the version of its columns, the run, and the program version."""
     run = index.run
-    made = {"table_format": str(TABLE_FORMAT), "tollmeter": run.tollmeter, "suite": run.suite, "seed": str(run.seed)}
-    return {f"tollmeter.{name}": value for name, value in {**made, **_about(index)}.items()}
+    fields = {"table_format": str(TABLE_FORMAT), "tollmeter": run.tollmeter, "suite": run.suite, "seed": str(run.seed)}
+    return {f"tollmeter.{name}": value for name, value in {**fields, **_about(index)}.items()}
 
 
 _RAW = {
@@ -93,10 +93,10 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 
     judge: returns for each sample of some visits why it is discarded, None if it is used."""
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
-    from tollmeter.experiment.taken import chunks  # brings numpy, which what only lists can do without
+    from tollmeter.experiment.taken import chunks  # imports numpy, which verbs that only list do without
 
-    several = ([outcome for outcome in some if len(outcome.samples)] for some in chunks(outcomes, _ARRAYS))
-    return ParquetTable(_SAMPLE_COLUMNS, (), (_arrays(some, hashes, judge) for some in several if some))
+    several = ([outcome for outcome in part if len(outcome.samples)] for part in chunks(outcomes, _ARRAYS))
+    return ParquetTable(_SAMPLE_COLUMNS, (), (_arrays(part, hashes, judge) for part in several if part))
 
 
 def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str, Any]:
@@ -118,13 +118,13 @@ def _arrays(visits: Sequence[Outcome], hashes: Mapping[tuple[str, str], str], ju
     taken = Taken([outcome.samples for outcome in visits])
     places = [_place(outcome, hashes) for outcome in visits]
     whole = taken.whole((*_RAW.values(), *Witness.__struct_fields__))
-    seen = {name: np.ma.masked_equal(column, NONE) if name in MAYBE else column for name, column in whole.items()}
-    own = np.where(whole["control_iterations"] != 0, whole["control_iterations"], whole["iterations"])
-    own = np.ma.array(own, mask=whole["control_n"] == NONE)
-    times = {name: seen[raw] for name, raw in _RAW.items()} | {"control_iterations": own}
+    columns = {name: np.ma.masked_equal(column, NONE) if name in MAYBE else column for name, column in whole.items()}
+    control_iterations = np.where(whole["control_iterations"] != 0, whole["control_iterations"], whole["iterations"])
+    control_iterations = np.ma.array(control_iterations, mask=whole["control_n"] == NONE)
+    times = {name: columns[raw] for name, raw in _RAW.items()} | {"control_iterations": control_iterations}
     within = np.arange(len(taken)) - taken.spread(taken.starts[:-1])
     parts = {name: [place[name] for place in places] for name in places[0]}
-    witness = {name: seen[name] for name in Witness.__struct_fields__}
+    witness = {name: columns[name] for name in Witness.__struct_fields__}
     return Arrays(parts, taken.counts, {"sample": within, **times, **witness, "reason": judge(taken, visits)})
 
 
@@ -143,7 +143,7 @@ def _csv(table: ParquetTable) -> Iterator[bytes]:
         yield ",".join([_csv_text(_flat(line[name])) for name in table.columns]).encode() + b"\n"
     encode = msgspec.json.Encoder().encode
     for cells in cells_of(table, _csv_cell):
-        # A list of JSON has numbers and commas as a line of CSV has them.
+        # A JSON list without its brackets is a line of CSV.
         lines = [encode(line)[1:-1] for line in zip(*[cells[name] for name in table.columns], strict=True)]
         yield b"\n".join([*lines, b""])
 
@@ -154,8 +154,8 @@ def _csv_cell(cell: Any) -> msgspec.Raw:
 
 @lru_cache(maxsize=4096, typed=True)
 def _csv_text(cell: Any) -> str:
-    """Returns one of several cells. A spreadsheet treats text that begins like a formula as one, and a machine's name
-    may be any text."""
+    """Returns a cell as text. A text that begins like a formula gets an apostrophe, since a spreadsheet would execute
+    it, and a machine's name may be any text."""
     is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@")
     return _csv_line(["", f"'{cell}" if is_formula else cell])[1:-1]
 
@@ -197,8 +197,8 @@ def flat_parameters(table: ParquetTable) -> ParquetTable:
     names = [name for name in _JSON_TEXT if name in table.columns]
     lines = ({**line, **{name: _flat(line[name]) for name in names}} for line in table.lines)
     arrays = (
-        one._replace(of_visits={**one.of_visits, **{name: [*map(_flat, one.of_visits[name])] for name in names}})
-        for one in table.arrays or ()
+        part._replace(of_visits={**part.of_visits, **{name: [*map(_flat, part.of_visits[name])] for name in names}})
+        for part in table.arrays or ()
     )
     return table._replace(lines=lines, arrays=None if table.arrays is None else arrays)
 
@@ -251,8 +251,8 @@ def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Parquet
         for table_name, table in tables:
             path = own_folder(folder, f"{table_name}/{place}") / name
             with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
-                made = Path(scratch, name)
-                write_parquet(flat_parameters(_keyed(table) if table_name == "rows" else table), made, metadata(index))
-                os.replace(made, path)  # noqa: PTH105
+                file = Path(scratch, name)
+                write_parquet(flat_parameters(_keyed(table) if table_name == "rows" else table), file, metadata(index))
+                os.replace(file, path)  # noqa: PTH105
     except OSError as error:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error

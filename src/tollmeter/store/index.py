@@ -92,19 +92,20 @@ def _digest(path: Path) -> bytes:
 
 
 def inodes(folder: Path) -> str:
-    """Returns the key of the index of the next journal read; empty if a concurrent change might leave the key equal."""
+    """Returns a fingerprint of the folder's metadata, taken before its journal is read; empty if the journal is so new
+    that a change might not alter the fingerprint."""
     return "" if _is_within_a_tick(folder) else _inodes(folder)
 
 
 def _inodes(folder: Path) -> str:
-    """Returns a fingerprint without reading file contents, which is most of the time of a list of runs: from
-    file-system metadata, as git does. A copied folder has other inodes."""
-    seen = []
+    """Returns a fingerprint from file-system metadata, as git does: reading the files would take most of the time of a
+    list of runs. A copied folder has other inodes."""
+    parts = []
     for name in (*_MADE_OF, PROFILES):
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(folder / name)  # noqa: PTH116  a list of 10,000 runs asks it 30,000 times
-            seen.append(f"{name} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
-    return "\n".join([*seen, hashlib.sha256(VERSION.encode() + _code()).hexdigest()])
+            parts.append(f"{name} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
+    return "\n".join([*parts, hashlib.sha256(VERSION.encode() + _code()).hexdigest()])
 
 
 def _is_within_a_tick(folder: Path) -> bool:
@@ -157,25 +158,27 @@ def load_visits(folder: Path) -> tuple[Outcome, ...] | None:
     return _read(folder, kept_visits.visits_kept)
 
 
-def save_index(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (), seen: str = "") -> None:
+def save_index(
+    folder: Path, fingerprint: str, index: Index, visits: Sequence[Outcome] = (), inodes_before: str = ""
+) -> None:
     """Stores an index completely or not at all. If the folder cannot be written, the index is derived again the next
-    time. visits: the relevant ones, stored for a large journal. seen: `inodes` before the journal was read."""
+    time. visits: the relevant ones, stored for a large journal. inodes_before: `inodes` before the journal was read."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):
         kept = visits if (folder / _MADE_OF[0]).stat().st_size >= kept_visits.LEAST_BYTES else ()
         try:
-            _write(folder / NAME, made_of, index, kept, seen)
+            _write(folder / NAME, fingerprint, index, kept, inodes_before)
         except sqlite3.OperationalError:
             return
         except sqlite3.DatabaseError:
             (folder / NAME).unlink()
-            _write(folder / NAME, made_of, index, kept, seen)
+            _write(folder / NAME, fingerprint, index, kept, inodes_before)
 
 
 @cache
 def _code() -> bytes:
     """Returns names, sizes and modification times of the deriving source files, read once per process."""
-    seen = ((path.name, path.stat()) for path in _sources())
-    return "".join(f"{name} {status.st_size} {status.st_mtime_ns}\n" for name, status in seen).encode()
+    files = ((path.name, path.stat()) for path in _sources())
+    return "".join(f"{name} {status.st_size} {status.st_mtime_ns}\n" for name, status in files).encode()
 
 
 def _sources() -> Iterator[Path]:
@@ -184,7 +187,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A link in a run folder from elsewhere may lead to a database that is not ours to change, and a pipe nowhere.
+    # A run folder from elsewhere may contain a link to another database, or a pipe that never answers.
     if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()) and not path.is_dir():
         path.unlink()
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
@@ -200,10 +203,10 @@ def _is_plain(db: sqlite3.Connection) -> bool:
     return other.fetchone() is None
 
 
-def _write(path: Path, made_of: str, index: Index, visits: Sequence[Outcome], seen: str) -> None:
-    about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
-    if seen and seen == _inodes(path.parent):
-        about["inodes"] = seen
+def _write(path: Path, fingerprint: str, index: Index, visits: Sequence[Outcome], inodes_before: str) -> None:
+    about = {"fingerprint": fingerprint, "format": str(index.format), "tollmeter": VERSION}
+    if inodes_before and inodes_before == _inodes(path.parent):
+        about["inodes"] = inodes_before
     documents = {name: msgspec.json.encode(getattr(index, name)).decode() for name in _DOCUMENTS}
     with contextlib.closing(_connect(path)) as db:
         if not _is_plain(db):

@@ -73,9 +73,9 @@ class Stream(NamedTuple):
 
 
 class Session(Record, frozen=True):
-    """The end of measuring, or its progress, as a note in the journal says it. seconds: wall time of all sessions.
-    surroundings: surroundings of the last session that has them. lost: streams that were damaged before the journal was
-    imported. visits: that precede the note; None if it does not count them."""
+    """A note in the journal on the progress or the end of measuring. seconds: wall time of all sessions. surroundings:
+    surroundings of the last session that has them. lost: number of streams that were damaged before the journal was
+    imported. visits: number of visits before the note; None if the note does not count them."""
 
     status: str
     seconds: float
@@ -358,7 +358,7 @@ def _read(folder: Path, file: _Hashed) -> Contents:
 
 
 def opening(folder: Path) -> Head:
-    """Returns the content of the first stream. Raises Failure as `read` does."""
+    """Returns the content of the first stream. Raises Failure as `read_journal` does."""
     for stream in streams(folder):
         return head(stream.lines)
     raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
@@ -426,15 +426,15 @@ def read_note(line: RecordLine) -> Session:
         note = msgspec.convert(record, Session)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
-    if seen := note.surroundings:
+    if surroundings := note.surroundings:
         absent = dict.fromkeys(source for key, source in _SOURCES.items() if key not in record["surroundings"])
-        seen = msgspec.structs.replace(seen, unreadable=(*seen.unreadable, *absent))
-        return msgspec.structs.replace(note, surroundings=seen)
+        surroundings = msgspec.structs.replace(surroundings, unreadable=(*surroundings.unreadable, *absent))
+        return msgspec.structs.replace(note, surroundings=surroundings)
     return note
 
 
 def _regular(folder: Path) -> Path:
-    """The journal's path. Raises Failure for a pipe or a device, which would never end."""
+    """Returns the journal's path. Raises Failure unless it is a regular file: a pipe or a device would never end."""
     path = folder / NAME
     try:
         mode = path.stat().st_mode
@@ -477,7 +477,8 @@ LOCKS = Path("/proc/locks")
 
 
 class Tail:
-    """Raises Failure if the folder holds no journal. Damaged streams are left out."""
+    """A reader of a journal that another process writes. Damaged streams are left out. Raises Failure if the folder
+    holds no journal."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -497,14 +498,14 @@ class Tail:
 
 
 def is_written(journal: Path) -> bool:
-    """Returns whether a process measures into this journal now, by the system's table of locks. To try the lock itself
-    could take it from a run that begins. False if the system does not report locks."""
+    """Returns whether a process writes this journal now, by the system's table of locks; False if the system does not
+    report locks. Acquiring the lock as a test could make a run fail that begins at this moment."""
     try:
         inode = str(journal.stat().st_ino)
         table = LOCKS.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return False
-    # Of a line such as `1: FLOCK ADVISORY WRITE 4711 fe:00:131 0 EOF`.
+    # The inode of a line such as `1: FLOCK ADVISORY WRITE 4711 fe:00:131 0 EOF`.
     held = (line.split() for line in table.splitlines())
     return any(
         "FLOCK" in words and "WRITE" in words and

@@ -59,7 +59,7 @@ _Common = tuple[tuple[Outcome, ...], tuple[ClockReading, ...]]
 
 
 def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
-    """Yields the table and content of each cell."""
+    """Yields the table and the content of each cell that stores these visits."""
     blocks: dict[Columns, int] = {}
     kinds: dict[bytes, int] = {}
     clocks: dict[ClockReading, int] = {}
@@ -121,15 +121,15 @@ def _columns(room: Room, content: bytes) -> tuple[Columns, int]:
 
 def _visits(part: Iterable[_Kept], common: _Common, blocks: Sequence[tuple[Columns, int]]) -> Iterator[Outcome]:
     (kinds, clocks), replace = common, msgspec.structs.replace
-    for one in part:
+    for stored in part:
         samples: Samples | tuple[()] = ()
-        if one.block >= 0:
-            columns, many = blocks[one.block]
-            if not 0 <= one.start < one.stop <= many:
+        if stored.block >= 0:
+            columns, many = blocks[stored.block]
+            if not 0 <= stored.start < stored.stop <= many:
                 raise ValueError("a visit has samples that its block lacks")
-            samples = Samples(columns, one.start, one.stop)
+            samples = Samples(columns, stored.start, stored.stop)
         yield replace(
-            kinds[one.kind], visit=one.visit, round=one.round, seed=one.seed, at_ns=one.at_ns,
-            waited_ns=one.waited_ns, counted_ns=one.counted_ns, controls=one.controls, clock=clocks[one.clock],
-            samples=samples,
+            kinds[stored.kind], visit=stored.visit, round=stored.round, seed=stored.seed, at_ns=stored.at_ns,
+            waited_ns=stored.waited_ns, counted_ns=stored.counted_ns, controls=stored.controls,
+            clock=clocks[stored.clock], samples=samples,
         )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as Parquet files, by DuckDB. Many lines come as numpy columns: as JSON one sample in 40 µs was the most."""
+"""Tables as Parquet files, by DuckDB. Long tables are passed as numpy columns: as JSON, a sample takes 40 µs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TEXT_VISITS = 128
 _PART = "FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE 4096"
 _SETTINGS = "SET threads = 1; SET enable_external_file_cache = false; SET memory_limit = "
 _FEW, _MANY = "'96MB'", "'32MB'"
-"""Memory limit for lines of JSON, of which a whole block is read at once; and for arrays, while the run is in memory
-too. Further lines go to a temporary file."""
+"""Memory limits of DuckDB: for short tables, whose JSON is read in whole blocks; and for long tables, while the run is
+in memory too. Beyond the limit, DuckDB uses a temporary file."""
 
 _PARQUET_TYPES = {
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
@@ -96,8 +96,8 @@ def _listed(cells: NDArray[Any], written: Callable[[Any], Any]) -> list[Any]:
 def _converted(cells: Sequence[Any], written: Callable[[Any], Any]) -> list[Any]:
     """Returns the converted cells. Cells that several lines share are one object, which is converted once."""
     distinct = {id(cell): cell for cell in cells}
-    made = {place: written(cell) for place, cell in distinct.items()}
-    return [made[id(cell)] for cell in cells]
+    converted = {identity: written(cell) for identity, cell in distinct.items()}
+    return [converted[id(cell)] for cell in cells]
 
 
 class ParquetTable(NamedTuple):
@@ -110,7 +110,7 @@ class ParquetTable(NamedTuple):
 
 def cells_of(table: ParquetTable, written: Callable[[Any], Any]) -> Iterator[dict[str, list[Any]]]:
     """Yields the cells of a long table as `Arrays.cells` does."""
-    return (cells for one in table.arrays or () for cells in one.cells(written))
+    return (cells for part in table.arrays or () for cells in part.cells(written))
 
 
 def records_of_table(table: ParquetTable) -> Iterator[dict[str, Any]]:
@@ -129,16 +129,16 @@ def jsonl(table: ParquetTable) -> Iterator[bytes]:
 
 
 def column_types(columns: Iterable[str]) -> dict[str, str]:
-    """Returns DuckDB's type names, which Parquet's readers return as their own."""
+    """Returns the DuckDB type of each column; Parquet's readers map them to their own types."""
     return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
 
 
 def parquet(table: ParquetTable, about: Mapping[str, str]) -> Iterator[bytes]:
     """Yields the file's content. Raises Failure if Parquet's library is not available."""
     with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch, "table.parquet")
-        write_parquet(table, made, about)
-        with made.open("rb") as file:
+        file_path = Path(scratch, "table.parquet")
+        write_parquet(table, file_path, about)
+        with file_path.open("rb") as file:
             yield from iter(partial(file.read, _BLOCK_BYTES), b"")
 
 
@@ -179,13 +179,13 @@ def _parts(db: duckdb.DuckDBPyConnection, table: ParquetTable, folder: Path) -> 
     import numpy as np
 
     types, count = column_types(table.columns), 0
-    for count, one in enumerate(table.arrays or (), 1):
-        numbers = np.arange(len(one.counts))
+    for count, part in enumerate(table.arrays or (), 1):
+        numbers = np.arange(len(part.counts))
         of_visits = {name: np.array(cells, None if name in _NUMBERED else object)
-                     for name, cells in one.of_visits.items()}  # fmt: skip
+                     for name, cells in part.of_visits.items()}  # fmt: skip
         db.register("visits", {**of_visits, _VISIT: numbers})
-        db.register("lines", {**one.columns, _VISIT: np.repeat(numbers, one.counts)})
-        cells = {name: quoted(one.shared[name]) if name in one.shared else _name(name) for name in types}
+        db.register("lines", {**part.columns, _VISIT: np.repeat(numbers, part.counts)})
+        cells = {name: quoted(part.shared[name]) if name in part.shared else _name(name) for name in types}
         named = ", ".join(f"{cells[name]}::{kind} AS {_name(name)}" for name, kind in types.items())
         query = f"SELECT {named} FROM lines JOIN visits USING ({_VISIT})"
         db.execute(f"COPY ({query}) TO {quoted(f'{folder}/{count:08}.parquet')} ({_PART})")

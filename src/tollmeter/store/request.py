@@ -131,8 +131,8 @@ _HEADING_BYTES = 1 << 14
 
 
 def start_and_words(folder: Path) -> tuple[str, str]:
-    """Returns when a run began, and the typed words or its suite. It reads only the first lines of the request: reading
-    all takes a hundred times as long. Raises Failure as `read_request` does."""
+    """Returns when a run began, and the words that were typed, else the name of its suite. Reads only the first lines
+    of the request: reading all takes a hundred times as long. Raises Failure as `read_request` does."""
     with contextlib.suppress(OSError, ValueError):
         text = b"\n" + first_bytes(folder / NAME, _HEADING_BYTES)
         found = [pattern.search(text) for pattern in (_STARTED, _WORDS, _SUITE)]
@@ -147,8 +147,8 @@ def start_and_words(folder: Path) -> tuple[str, str]:
 def _told(text: bytes) -> str:
     """Returns a TOML text that is also JSON, parsed; several texts are joined as a shell command line. Results are
     cached, since most runs of a list share few suites. Raises ValueError."""
-    told = clean(msgspec.json.decode(text, type=str | list[str]))
-    return told if isinstance(told, str) else shlex.join(told)
+    decoded = clean(msgspec.json.decode(text, type=str | list[str]))
+    return decoded if isinstance(decoded, str) else shlex.join(decoded)
 
 
 # ---- profiles and models ---------------------------------------------------------------------------------------------

@@ -37,10 +37,10 @@ class SweepStep(Record, frozen=True):
 
 
 class SweepState(Record, frozen=True):
-    """The state of a sweep. order: order of the values, the first one between the others. words: its command line.
-    folder: folder of its runs. Over reboots, of the next value, set_in: the boot in which it was set, None before;
-    tried: the boots in which it was measured without a stored end. unrestored: why the setting is not at its first
-    value after the sweep, empty if it is."""
+    """The state of a sweep. set, verify: commands as typed. order: order of the values, the first one between the
+    others. words: its command line. folder: folder of its runs. set_in: in a sweep over reboots, the boot in which the
+    next value was set, None before; tried: the boots in which that value was measured without a stored result.
+    unrestored: why the setting is not at its first value after the sweep, empty if it is."""
 
     variable: str
     set: str
@@ -76,7 +76,7 @@ def load_sweep(path: Path) -> SweepState | None:
     return _read(path, SweepState)
 
 
-# ---- what restores a knob -------------------------------------------------------------------------------------------
+# ---- restoring a setting --------------------------------------------------------------------------------------------
 
 
 class Unrestored(Record, frozen=True):
