@@ -63,7 +63,8 @@ def read_line(text: bytes) -> RecordLine:
 
 
 def read_next(text: bytes, number: int) -> RecordLine:
-    """Returns the next record, if its number is known: one comparison verifies number and checksum."""
+    """Returns the record in a complete line, faster than `read_line` if it has the expected number: one comparison
+    verifies number and checksum. Raises Damaged with the reason."""
     return _due(text, number) or read_line(text)
 
 
@@ -76,8 +77,8 @@ def _due(text: bytes, number: int) -> RecordLine | None:
 
 
 def records_of_visit(stream: bytes) -> int:
-    """Returns the number of records of one complete visit; 0 if unsure. They are verified together, in a fifth of the
-    time of `read_line` and `check_order`."""
+    """Returns the number of records if the stream is certainly one complete visit, else 0. Records are verified
+    together, in a fifth of the time of `read_line` and `check_order`."""
     texts = stream.split(b"\n")
     count = len(texts) - 1
     if not _FEWEST <= count <= _MOST or texts.pop():
@@ -96,8 +97,8 @@ def records_of_visit(stream: bytes) -> int:
 def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
     """Returns the seals of this number of records, without their checksums, and the position of each from the end of
     its line."""
-    seals = [b',"n":%d,"c":"%%08x"}' % number for number in range(count)]
-    return b"".join(seals), tuple(-len(seal % 0) for seal in seals)
+    seals_of_records = [b',"n":%d,"c":"%%08x"}' % number for number in range(count)]
+    return b"".join(seals_of_records), tuple(-len(seal % 0) for seal in seals_of_records)
 
 
 def lines_of(stream: bytes) -> tuple[RecordLine, ...]:
@@ -122,8 +123,8 @@ def joined_lines(text: bytes) -> list[RecordLine]:
 
 
 def find_line(text: bytes) -> RecordLine | None:
-    """Returns the record inside a line with other text at either end; None if there is none. After a truncated record
-    the line has two beginnings; the last one is that of the complete record."""
+    """Returns the record inside a line with other text at either end; None if there is none. A line with a truncated
+    record before a complete one has two beginnings, and the last one is used."""
     begin = text.rfind(_START)
     if begin < 0:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates the marks of a visit, which the other end of a line stamped: which marks arrived, and the visit in the
-line's time.
+"""Evaluates the marks of a visit, which the other end of a serial line stamped: which marks arrived, and the visit's
+times by the clock of that end, called the line's time.
 
 A sample makes two marks with nothing between them: the empty test. Then it makes a mark before its first batch and a
 mark after each batch, of the body and of the control if there is one (probes/runtime/sample.c). The target records its
@@ -45,19 +45,23 @@ class Stamp(NamedTuple):
 
 
 def arrived(stamps: Sequence[Stamp], made: int) -> tuple[dict[int, int], int]:
-    """Returns the time of arrival in ns by a mark's number, and the number of bytes that arrived twice, of which the
-    first counts. A missing mark was lost; a byte that is neither was inserted. made: marks that the visit reports.
+    """Returns the time of arrival in ns by a mark's number, and the number of marks that arrived twice, of which the
+    first counts. A missing mark was lost; any other byte was inserted. made: number of marks that the visit reports.
 
     Numbers only increase, so that a byte is the next mark with this number modulo 128, if it is not far ahead. If the
     following byte is the expected one, the byte is foreign."""
     marks = [stamp for stamp in stamps if stamp.byte >= MARK]
     ns: dict[int, int] = {}
     due, doubled = 0, 0
-    for stamp, behind in zip_longest(marks, marks[1:]):
+    for stamp, following in zip_longest(marks, marks[1:]):
         ahead = (stamp.byte - due) % MARK
         if ahead == MARK - 1 and due - 1 in ns:
             doubled += 1
-        elif due + ahead < made and ahead <= _MOST_LOST and not (ahead and behind and (behind.byte - due) % MARK == 0):
+        elif (
+            due + ahead < made
+            and ahead <= _MOST_LOST
+            and not (ahead and following and (following.byte - due) % MARK == 0)
+        ):
             ns[due + ahead] = stamp.ns
             due += ahead + 1
     return ns, doubled
@@ -115,9 +119,9 @@ def _rate(
 ) -> Rate:
     """Returns the nanoseconds of the line for one of the target's. Raises NotTimed."""
     moments = [
-        (own, ns[number])
+        (own_ns, ns[number])
         for sample in samples
-        for number, own in enumerate(_marked(sample), _first_mark(sample))
+        for number, own_ns in enumerate(_marked(sample), _first_mark(sample))
         if number in ns
     ]
     if not ns:
@@ -146,13 +150,13 @@ def _timed(record: dict[str, Any], arrived_ns: Mapping[int, int], by: float, lin
         return {**record, "ns": max(1, round(record["ns"] * by))}
     if record["k"] != "sample":
         return record
-    own = {name: record[name] for name in ("body", "control") if record.get(name)}
-    times = {name: [round(ns * by) for ns in pair] for name, pair in own.items()}
+    own_times = {name: record[name] for name in ("body", "control") if record.get(name)}
+    times = {name: [round(ns * by) for ns in pair] for name, pair in own_times.items()}
     if lanes := [[done, round(ns * by)] for done, ns in record.get("lanes", ())]:
         times["lanes"] = lanes
     first = _first_mark(record)
     stamped = [arrived_ns.get(number) for number in range(first, first + len(_marked(record)))]
-    return {**record, **times, "own": own, "stamped": stamped}
+    return {**record, **times, "own": own_times, "stamped": stamped}
 
 
 # ---- the rate of one clock by another --------------------------------------------------------------------------------
@@ -181,7 +185,7 @@ class Rate(NamedTuple):
 
 
 def rate(moments: Sequence[Moment]) -> Rate | None:
-    """Returns the rate; None for too few moments, or a stopped clock."""
+    """Returns the rate of the second clock by the first; None for too few moments, or a stopped clock."""
     ordered = sorted(moments)
     half = len(ordered) // 2
     if half < _LEAST:
@@ -193,17 +197,18 @@ def rate(moments: Sequence[Moment]) -> Rate | None:
 
 
 def _slope(ordered: Sequence[Moment]) -> float | None:
-    """Returns the slope of the hull's edge over the middle, by Andrew's monotone chain; None without one."""
+    """Returns the slope of that edge of the lower convex hull which spans the mean time, by Andrew's monotone chain;
+    None without one."""
     hull: list[Moment] = []
-    for at, seen in ordered:
+    for at, late in ordered:
         while len(hull) > 1:
-            (first_at, first_seen), (middle_at, middle_seen) = hull[-2:]
-            if (middle_at - first_at) * (seen - first_seen) > (middle_seen - first_seen) * (at - first_at):
+            (first_at, first_late), (middle_at, middle_late) = hull[-2:]
+            if (middle_at - first_at) * (late - first_late) > (middle_late - first_late) * (at - first_at):
                 break
             hull.pop()
-        hull.append((at, seen))
+        hull.append((at, late))
     count, total = len(ordered), sum(at for at, _ in ordered)
-    for (at, seen), (next_at, next_seen) in pairwise(hull):
+    for (at, late), (next_at, next_late) in pairwise(hull):
         if next_at * count >= total and next_at > at:
-            return (next_seen - seen) / (next_at - at)
+            return (next_late - late) / (next_at - at)
     return None

@@ -50,7 +50,8 @@ _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
 _LONGEST_QUOTED = 40
 _OF_A_PROBE = 512
-"""Samples of a block if each probe has its own block: these wait as objects, 15 MB for 40 probes."""
+"""Samples of a block of columns if each probe has its own: samples of an incomplete block are objects, 15 MB for 40
+probes."""
 _STEP = re.compile(r"[^.\[\]]+")
 
 
@@ -167,7 +168,7 @@ incomplete data and crashes. Reentrant, since a signal handler may read as well.
 def clean(value: Any, kept: str = "") -> Any:
     """Returns the JSON value with unsafe characters replaced. kept: unsafe characters that are not replaced."""
     if isinstance(value, str):
-        if value.isprintable():  # none of them is, and to ask takes a tenth of the search
+        if value.isprintable():  # no unsafe character is; a tenth of the time of a search
             return value
         return _UNSAFE.sub(lambda match: match[0] if match[0] in kept else "\ufffd", value)
     if isinstance(value, dict):
@@ -197,16 +198,16 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(stream: bytes | Sequence[RecordLine], among: Outcomes | None = None) -> Outcome:
-    """Returns the outcome of one visit. among: reads the visits of one run. Raises Damaged unless the stream is one
-    complete visit."""
+    """Returns the outcome of one visit. among: reader of the run's visits, which stores equal values once. Raises
+    Damaged unless the stream is one complete visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     return (among or Outcomes()).of(lines)
 
 
 class Outcomes:
-    """A reader of the visits of one run. It stores common values once: points, clocks and work, and shared columns of
-    samples, for each probe if a room for large runs is given."""
+    """A reader of the visits of one run. It stores equal points, clocks and other values once, and the samples of many
+    visits in shared columns. room: temporary storage of the columns, which then are separate for each probe."""
 
     def __init__(self, room: Room | None = None) -> None:
         self._room = room
@@ -244,11 +245,11 @@ class Outcomes:
         kept: dict[str, float] = self._same.setdefault(("gauges", *gauges.items()), gauges)
         return kept
 
-    def samples(self, probe: str, taken: Sequence[_Sample], seen: Sequence[_Witness]) -> Samples:
-        place = probe if self._room else ""
-        if place not in self._columns or not self._columns[place].is_open():
-            self._columns[place] = Columns(self._room, _OF_A_PROBE) if self._room else Columns()
-        return self._columns[place].add(taken, seen)
+    def samples(self, probe: str, samples: Sequence[_Sample], witnesses: Sequence[_Witness]) -> Samples:
+        key = probe if self._room else ""
+        if key not in self._columns or not self._columns[key].is_open():
+            self._columns[key] = Columns(self._room, _OF_A_PROBE) if self._room else Columns()
+        return self._columns[key].add(samples, witnesses)
 
 
 def head(stream: bytes | Sequence[RecordLine]) -> Head:
@@ -407,7 +408,8 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
 
 
 def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> EventCounts | None:
-    """Returns the event counts of the samples. A sample whose length differs from the events record is damaged."""
+    """Returns the event counts of the samples; None without a record of counters. Raises Damaged if a sample has
+    another number of counts than that record has events."""
     counters = _only(by_form[_Counters], "record of counters")
     if counters is None:
         return None
@@ -425,7 +427,8 @@ def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> Ev
 
 
 def _medians(events: Sequence[str], counted: Sequence[tuple[_Counts, int]]) -> dict[str, float]:
-    """Returns the median of each event an iteration. counted: counts of n and of 2n iterations, and n."""
+    """Returns by event the median count per iteration. counted: for each sample, the counts of n and of 2n iterations,
+    and n."""
     rates: dict[str, list[float]] = defaultdict(list)
     for several, iterations in counted:
         for name, (once, twice) in zip(events, several, strict=False):

@@ -31,21 +31,23 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--control-iterations={visit.control_iterations}",
         f"--priority={visit.priority}",
     )
-    places = [f"--marks={visit.marks}"] if visit.marks else []
+    optional = [f"--marks={visit.marks}"] if visit.marks else []
     if visit.wall_ms:
-        places.append(f"--left-ms={visit.wall_ms}")
+        optional.append(f"--left-ms={visit.wall_ms}")
     if visit.folder:
-        places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
+        optional.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if not visit.counters:
-        places.append("--counters=off")
+        optional.append("--counters=off")
     if visit.peer:
-        places.append(f"--peer={visit.peer}")
+        optional.append(f"--peer={visit.peer}")
     if visit.full_width:
-        places.append(f"--full-width={round(1000 * visit.full_width)}")
-        places.append(f"--wait-ms={visit.wait_ms}")
-        places += [f"--also={','.join(map(str, visit.also))}"] if visit.also else []
-    own = (f"--{name}={value}" if name == RELATION else f"{name}={value}" for name, value in visit.point.parameters)
-    return (*options, *places, *own)
+        optional.append(f"--full-width={round(1000 * visit.full_width)}")
+        optional.append(f"--wait-ms={visit.wait_ms}")
+        optional += [f"--also={','.join(map(str, visit.also))}"] if visit.also else []
+    parameters = (
+        f"--{name}={value}" if name == RELATION else f"{name}={value}" for name, value in visit.point.parameters
+    )
+    return (*options, *optional, *parameters)
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
@@ -68,7 +70,8 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
 
 
 def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
-    """Returns the stream of a visit that the host made itself. fields: further fields of its first record."""
+    """Returns the stream of a visit for which the host makes the records. fields: further fields of its first
+    record."""
     point = visit.point
     record = {
         "k": "visit", "visit": visit.id, "round": visit.round, "probe": point.probe, "revision": revision,
@@ -92,10 +95,10 @@ def _in_order(given: Iterable[RecordLine]) -> list[RecordLine]:
 
 def _answered(lines: Sequence[RecordLine], visit: Visit) -> Outcome:
     answer = outcome(lines)
-    asked, point = visit.point, answer.point
+    requested, point = visit.point, answer.point
     place = (point.probe, point.abi, point.target, point.values())
     is_of_visit = (answer.visit, answer.round) == (visit.id, visit.round)
-    if not is_of_visit or place != (asked.probe, asked.abi, asked.target, asked.values()):
+    if not is_of_visit or place != (requested.probe, requested.abi, requested.target, requested.values()):
         raise Damaged(f"it answered for visit {answer.visit} at another point than the one that was asked")
     return answer
 
