@@ -58,7 +58,7 @@ class Catalog(Record, frozen=True):
         return dict(sorted(by_name.items()))
 
     def first_abi(self, probe: str) -> str | None:
-        """Returns the machine's own ABI."""
+        """Returns the first ABI for which a probe is built, the machine's own before others; None without one."""
         return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
 
 
@@ -264,7 +264,7 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place:
     close = [candidate for candidate in lower if candidate.startswith(f"{name.lower()}-")][::-1] or close
     is_family = "probe" in kind and "." not in name
     families = {candidate.partition(".")[0] for candidate in known if is_family and "." in candidate}
-    family = difflib.get_close_matches(name, families, n=1, cutoff=0.75)  # one letter of four is another
+    family = difflib.get_close_matches(name, families, n=1, cutoff=0.75)  # one letter of four may differ
     near = [f"'{family[0]}.*'"] if family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
     listed = advice or (f"known: {first_few(known, _MOST_SHOWN)}" if known else "there is none")

@@ -29,10 +29,12 @@ from tollmeter.root import ROOT
 _PIP = ("-m", "tollmeter.installer", "install", "--require-hashes", "-r")
 _QUIETLY = ("-q", "--no-input", "--disable-pip-version-check", "--no-compile")
 _LASTS_S = 900
+"""Seconds after which an installation is ended."""
 
 
 class Extra(NamedTuple):
-    """An optional Python package. lock: its lock file in the checkout; module: the imported module."""
+    """An optional Python package. lock: its lock file in the checkout; module: the imported module; wants: the feature
+    that needs it."""
 
     lock: str
     module: str
@@ -40,7 +42,8 @@ class Extra(NamedTuple):
 
     @property
     def mend(self) -> str:
-        """Returns the command to type in the checkout, or in the wheel's source folder."""
+        """Returns the command that installs the package, to be typed in the checkout or in the wheel's source
+        folder."""
         return f"`{shlex.join([sys.executable, *_PIP, self.lock])}`"
 
 
@@ -102,17 +105,17 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
 
 
 def chart_script(folder: Path) -> Path:
-    """Returns the file of the script that draws the charts of a page: a release contains it, else it is made once and
-    stored in this folder."""
+    """Returns the path of the script that draws the charts of a page: in a release that contains it, else in this
+    folder, where the script may not exist yet."""
     brought = folder.parent / "prebuilt/vega.js"
     return brought if brought.is_file() else folder / f"vega-{version(ROOT, CHARTS)}.js"
 
 
 @contextlib.contextmanager
 def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
-    """Makes the chart script in a concurrent process: a page needs 1 MB of its 34 MB. Yields None if it is already
-    stored. The process has its own session and gets one signal, from this process: a second signal would interrupt
-    its clean-up."""
+    """Starts a process that makes the chart script while the caller's block runs, and yields it; None if the script is
+    stored already. The process has its own session and gets one signal, from this process: a second signal would
+    interrupt its clean-up."""
     if _is_script_kept():
         yield None
         return
@@ -126,7 +129,7 @@ def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
 
 
 def _is_script_kept() -> bool:
-    """Returns whether the chart script is stored. It may be stored without a lock file by which to fetch it."""
+    """Returns whether the chart script is stored; True also without the lock file, by which it would be downloaded."""
     try:
         return chart_script(ROOT / "build").is_file()
     except FileNotFoundError:
@@ -134,7 +137,7 @@ def _is_script_kept() -> bool:
 
 
 def version(root: Path, extra: Extra) -> str:
-    """Returns the first version in the lock file, whether installed or not."""
+    """Returns the version of the package in its lock file, whether it is installed or not."""
     pin = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
     return pin[1] if pin else "of no version"
 

@@ -23,7 +23,8 @@ _LEAST = {
     resource.RLIMIT_AS: (400 << 20, "address space", "ulimit -v"),
     resource.RLIMIT_DATA: (150 << 20, "private memory", "ulimit -d"),
 }
-"""350 MB of address space were enough for a run of one probe, and 300 were not; of private memory 150 and 120."""
+"""Least limits of memory with which a run can work, with a name and the command that raises the limit. A run of one
+probe needs between 300 and 350 MB of address space, and between 120 and 150 MB of private memory."""
 
 _received: list[int] = []
 _holding = False
@@ -46,8 +47,8 @@ def open_descriptors() -> None:
 
 _UNNAMEABLE = "TOLL_UNNAMEABLE"
 _LAUNCHED, _MOST_LAUNCHING_S = "TOLL_BEGAN", 5.0
-"""Environment variable in which the launcher passes its start time; and the longest time that it takes: three times
-that beside twelve busy programs."""
+"""Environment variable in which the launcher passes its start time; and the longest time in seconds that the launcher
+takes, three times the time beside twelve busy programs."""
 
 
 def restore_environment() -> None:
@@ -88,7 +89,8 @@ def make_room() -> str | None:
 
 
 def read_clock() -> str | None:
-    """Returns why Python cannot represent the present time, if so: it counts nanoseconds since 1970 in 63 bits."""
+    """Returns why Python cannot represent the present time; None if it can. Python counts nanoseconds since 1970 in 63
+    bits."""
     try:
         time.time()
     except OverflowError:
@@ -142,8 +144,8 @@ def _is_bounded() -> bool:
 
 
 def began() -> float:
-    """Returns the monotonic seconds at which this command began, before its imports; the present time in a program that
-    has not held signals."""
+    """Returns the monotonic seconds at which this command began, before its imports; in a program that uses the
+    library, the present time."""
     return _began or time.monotonic()
 
 
@@ -153,7 +155,8 @@ def complain(sentence: str) -> None:
 
 
 def hold_signals() -> None:
-    """Blocks signals during imports: an exception in the middle of an import is a traceback, or is swallowed."""
+    """Blocks signals during imports, in which an exception would print a traceback or be ignored, and records when the
+    command began."""
     global _holding, _began
     _holding, _began = True, time.monotonic() - _launched_s()
     _mask(signal.SIG_BLOCK)
@@ -172,8 +175,8 @@ def _launched_s() -> float:
 
 @contextlib.contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Lets each signal, including a pending one, raise KeyboardInterrupt while entered; without effect if none
-    is held."""
+    """Lets each signal, including a pending one, raise KeyboardInterrupt while the block runs; without effect if
+    signals are not held."""
     if not _holding:
         yield
         return
