@@ -9,7 +9,7 @@ from tollmeter.exit_codes import INFRASTRUCTURE
 
 
 def main() -> int:
-    """Returns the exit code. Signals are held until their handlers are installed."""
+    """Runs the command line and returns its exit code. Signals are blocked until their handlers are installed."""
     starting.hold_signals()
     starting.open_descriptors()
     starting.restore_environment()
@@ -23,8 +23,8 @@ def main() -> int:
         starting.complain(f"it cannot be started: {error or 'there is not enough memory'}")
         return INFRASTRUCTURE
     code = command()
-    # Python looks for cycles among all objects when it ends: 0.1 s of CPU, which beside a dozen programs is a second.
-    # DuckDB prints all of its objects that are left then.
+    # At its end, Python searches all objects for cycles: 0.1 s of CPU, or a second beside a dozen programs. DuckDB
+    # needs this search, since it prints every object that is left.
     if "duckdb" not in sys.modules:
         gc.freeze()
     return code

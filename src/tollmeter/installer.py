@@ -15,7 +15,7 @@ NO_INSTALLER = 5
 
 
 def wheels() -> list[Path]:
-    """Returns the folders of Python's own wheels, as distributions and as Python place them."""
+    """Returns the paths of pip's wheels that Python or the distribution has installed."""
     folders = [Path(folder) for folder in (sysconfig.get_config_var("WHEEL_PKG_DIR"),) if folder]
     folders += [Path(sysconfig.get_path("stdlib")) / "ensurepip/_bundled", Path("/usr/share/python-wheels")]
     return [wheel for folder in folders for wheel in sorted(folder.glob("pip-*.whl"))]

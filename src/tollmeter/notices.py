@@ -14,13 +14,14 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def notify(sentence: str) -> None:
+    """Passes a sentence for the user to all listeners."""
     for listener in _listeners:
         listener(sentence)
 
 
 @contextlib.contextmanager
 def once_each() -> Iterator[None]:
-    """Passes each sentence on once while entered, since several runs of one plan repeat their sentences."""
+    """Passes each sentence on only once while the block runs, since several runs of one plan repeat their sentences."""
     printed, before = set[str](), [*_listeners]
 
     def tell(sentence: str) -> None:
@@ -50,7 +51,7 @@ _FROM_THE_LEFT = "\r\033[K"
 
 @contextlib.contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Shows the current work on a terminal while it lasts. The next line overwrites it."""
+    """Shows what is being done on a terminal while the block runs, and removes the line afterwards."""
     is_terminal = _redraws()
     if is_terminal:
         _write(f"{_FROM_THE_LEFT}toll: {what}\r")
@@ -100,8 +101,8 @@ class Counting:
 
 # ---- work that is done once ------------------------------------------------------------------------------------------
 
-# Builds, installations and downloads are no part of a run's budget. A look whether anything is to be done is repeated
-# by each run, and is part of it.
+# Builds, installations and downloads are no part of a run's budget. The check whether they are needed is repeated by
+# each run, and is part of its budget.
 
 _spent_s = [0.0]
 _is_counting = [False]

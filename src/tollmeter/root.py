@@ -19,8 +19,8 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """Returns the user's folder for Tollmeter, below the XDG variable's folder or at_home. If it cannot be written, as
-    in many containers, returns a substitute."""
+    """Returns the user's folder for Tollmeter: in the folder that the XDG variable names, or else in the folder at_home
+    of the home. If the home cannot be written, as in many containers, returns a folder in a substitute for the home."""
     if named := os.environ.get(variable):
         return Path(named) / "tollmeter"
     home = Path.home()

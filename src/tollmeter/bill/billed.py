@@ -251,7 +251,7 @@ def _first_counted(runner: Runner, several: Sequence[Words], ways: Sequence[Way]
 
 
 def _saved(first: Sequence[Crossings], other: Sequence[Crossings]) -> Estimate:
-    """Returns the CPU time that one command saves, from runs of one round."""
+    """Returns the CPU time in ns that `other` saves per run, from pairs of runs of one round."""
     differences = [float(one.cpu_ns - two.cpu_ns) for one, two in zip(first, other, strict=True)]
     around = estimated([run.cpu_ns for run in first]).value
     return in_plain_numbers(differences, range(len(differences)), around, Scatter(runs_sd=0.0))

@@ -18,8 +18,8 @@ _CALLS, _PAGES, _SPAWNS, _ROUNDS, _ASKS = 200_000, 4_096, 50, 4_000, 20_000
 _OF_32 = "toll_32_ns", "window_32_ns", "counted_32_ns"
 WAYS_OF_LOOPS: tuple[Way, Way] = "kernel", "usage"
 _TIMES = 3
-"""Measurements of a switch in a trial, of which the median counts: if the core is contended in one of its two loops
-only, the result is half or twice as large."""
+"""Measurements of a context switch per trial; their median counts. A measurement has two loops, and if the core is
+contended during only one of them, the result is half or twice as large."""
 FORKS = ("fork", "clone", "clone3")
 ASKS = frozenset(
     {"stat", "lstat", "access", "readlink", "statx", "newfstatat", "faccessat", "readlinkat", "stat64", "lstat64",
@@ -83,7 +83,7 @@ class Calibration(Record, frozen=True):
         return max(0.0, self.scale * windows_ns + count * (self.store_ns - self.fault_ns))
 
     def counting_ns(self, counted: Crossings) -> float:
-        """Returns the CPU time that counting added to a run."""
+        """Returns the CPU time in ns that counting added to a run."""
         added_32_ns = max(0.0, self.counted_32_ns - self.toll_32_ns)
         of_calls_ns = sum(
             call.count * (added_32_ns if self._has_own_entry(call) else self.added_call_ns) for call in counted.calls
@@ -169,8 +169,8 @@ def _with_counting(runner: Runner, prices: Calibration) -> Calibration:
 
 
 def _switch(runner: Runner, toll_ns: float) -> tuple[float, float]:
-    """Returns the CPU time of a switch outside of windows, and that which counting adds to it, from one loop with and
-    without counting."""
+    """Returns the CPU time in ns of a context switch outside of windows, and the CPU time in ns that counting adds to a
+    switch, from one loop with and without counting."""
     counted, clean = (_loop(runner, way, "switches", _ROUNDS) for way in WAYS_OF_LOOPS)
     call_prices = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
     calls = [call for call in counted.calls if call.name in ("read", "write")]

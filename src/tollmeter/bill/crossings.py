@@ -84,7 +84,8 @@ class Crossings(Record, frozen=True):
 
     @property
     def on_cpu_ns(self) -> int:
-        """Returns the elapsed time from switches to its threads to switches from them; 0 if not timed."""
+        """Returns the elapsed ns in which threads of the command were on a CPU, between context switches; 0 if not
+        timed."""
         return self.events.get("on_cpu_ns", 0)
 
     @property
@@ -133,7 +134,7 @@ class Runner:
         return f"{program}"
 
     def untimed(self, words: Words, /) -> str:
-        """Returns why the times of commands on this runner are not their own; empty if they are."""
+        """Returns why times on this runner include more than the command; empty if they do not."""
         return LOADED if needs_loader(words.path) else ""
 
 

@@ -32,7 +32,7 @@ OF_32 = " (32 bit)"
 """Suffix of the name of a call of the 32-bit ABI of the same kernel."""
 MAJOR, MINOR = "page fault from a disk", "page fault"
 CLEAN_EVENTS = "voluntary", "involuntary", "major_faults"
-"""Events that the kernel accounts to runs without counting."""
+"""Events that the kernel also counts in runs without counters: context switches and major page faults."""
 
 
 class Bill(Record, frozen=True):
@@ -147,7 +147,7 @@ def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Ca
 
 
 def _faults(kind: str, counted: Crossings, calibration: Calibration) -> Charge:
-    """Returns the charge for the faults of a kind."""
+    """Returns the charge for the page faults of a kind: a key of FAULT_KINDS."""
     name, price, bound = FAULT_KINDS[kind]
     count, windows_ns = (counted.events.get(f"{kind}{of}", 0) for of in ("s", "_ns"))
     if not (calibration.fault_ns and windows_ns):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the verb with a message on Ctrl-C, at which Typer exits silently. A library may convert the interrupt
-    into another error."""
+    """Returns the verb with a message on Ctrl-C, on which Typer would exit silently. An error that follows a signal
+    counts as Ctrl-C too, since a library may convert the interrupt."""
 
     @functools.wraps(verb)
     def stopped(*args: Any, **options: Any) -> Any:

@@ -53,9 +53,9 @@ def bill(
         from tollmeter.bill.saved import save_bills as keep
         from tollmeter.store.journal import Session
 
-        # A process of another program, and another machine, are not of this program's time.
-        seen = watch.seen() if process is None and target == "local" else None
-        keep(billed, save, sys.argv[2:], Session("settled", time.monotonic() - began, None, seen), target)
+        # Surroundings are recorded only of commands that this process starts on this machine.
+        surroundings = watch.seen() if process is None and target == "local" else None
+        keep(billed, save, sys.argv[2:], Session("settled", time.monotonic() - began, None, surroundings), target)
         places.set_last_run(save)
     if form == "json":
         write_json(billed)
@@ -88,7 +88,7 @@ def _of_commands(command: list[str], try_: str, way: str, budget: str | None, ta
     else:
         several = [Words(words[0], tuple(words)) for words in typed]
     several += [words_of(try_, None)[0]] if try_ else []
-    ways = [one for one in WAYS if way in ("", one)]
+    ways = [known_way for known_way in WAYS if way in ("", known_way)]
     with runner_of(target, several) as runner:
         return billed(runner, several, seconds(budget) if budget else BUDGET_S, ways)
 

@@ -32,8 +32,8 @@ def print_columns(
     names: Sequence[str], rows: Sequence[Sequence[str]], form: str, *, narrow: int = 3,
     whole: Sequence[str] | None = None, below: Sequence[tuple[str, str]] = (),
 ) -> None:  # fmt: skip
-    """Prints rows as a table, or as JSON. names: names of the columns. narrow: columns that fit a terminal; the others
-    are for programs. whole: columns that are never folded, by default the first. below: names and their commands,
+    """Prints rows as a table, or as JSON. names: names of the columns. narrow: number of first columns that a table
+    has; JSON has all. whole: columns that are never folded, by default the first. below: names and their commands,
     printed under the table, since a folded command cannot be copied."""
     if form == "json":
         write_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -72,14 +72,14 @@ def print_unfolded(blocks: Iterable[Block]) -> None:
 
 
 def terminal() -> Console:
-    """Returns standard output, for sentences and tables."""
+    """Returns a console on standard output, for sentences and tables."""
     from rich.console import Console
 
     return Console(highlight=False)
 
 
 def print_view(blocks: Iterable[Block]) -> Console:
-    """Prints a view to standard output."""
+    """Prints a view to standard output, and returns the console."""
     from tollmeter.report import text_layout
 
     console = terminal()
@@ -114,7 +114,7 @@ def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        if out.exists() and not out.is_file():  # such as /dev/stdout, which is meant as it is
+        if out.exists() and not out.is_file():  # a device such as /dev/stdout is written, not replaced
             with out.open("wb") as file:
                 file.writelines(pieces)
         else:

@@ -193,7 +193,7 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, lim
 
 
 def _finished(measured: MeasuredRun, options: Options, limits: Limits | None = None) -> int:
-    """Prints the answer of a completed run. Returns the exit code."""
+    """Prints the answer of a run after its last visit, and its failures. Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and session.status != BEYOND and not options.quiet:
         print_notice(session.reason)

@@ -50,7 +50,7 @@ def explain(what: str) -> Any:
 
 
 def budget(usual: str, of: str = "a run") -> Any:
-    """of: what the budget is for."""
+    """Returns the option --budget. usual: the default, as typed. of: the measurement that the budget limits."""
     return typer.Option("--budget", help=f"wall time of {of}: 30s, 2m [{usual}]")
 
 

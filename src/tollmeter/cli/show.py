@@ -106,7 +106,7 @@ def print_samples(results: Results, form: str) -> None:
 
 
 def print_rows(results: Results, form: str) -> None:
-    """Prints the rows that words selected."""
+    """Prints the selected rows of a run. form: value of --format."""
     if form == "table":
         from tollmeter.report.listing import rows_by_probe
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress on the terminal: of this process's run as conduct reports it, or of another's from its journal."""
+"""Progress on the terminal: of this process's run, or of another process's run from its journal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tollmeter.store.request import Request, read_request
 
 LOOK_EVERY_S = 1.0
 LOOKS = (1, LEAST_VISITS)
-"""Numbers of visits of a point after which its value is computed: the first visit, as in doubt; and the visit that
-gives an interval."""
+"""Numbers of visits of a point after which its value is computed: the first visit, whose value is printed with `~`, and
+the visit that gives an interval."""
 
 
 @contextlib.contextmanager
 def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
-    """Shows progress on standard error while entered; always removes it."""
+    """Shows the progress of a run on standard error while the block runs, and removes it afterwards."""
     with Progress(plan.probes) as progress:
         visits = sum(planned_visits(point) * len(plan.placements(point)) for point in plan.points())
         progress.start(machine, plan.suite, plan.seed, visits, plan.budget_seconds)
@@ -61,11 +61,11 @@ class Watching(Observer):
         self._abi = self._abi or point.abi
         if outcome.status != "ok" or point.abi != self._abi:
             return
-        seen = self._seen.setdefault(point, [])
-        if len(seen) >= max(LOOKS):
+        outcomes = self._seen.setdefault(point, [])
+        if len(outcomes) >= max(LOOKS):
             return
-        seen.append(outcome)
-        if len(seen) in LOOKS and self._is_shown(point):
+        outcomes.append(outcome)
+        if len(outcomes) in LOOKS and self._is_shown(point):
             self._fresh[point] = None
 
     def _is_shown(self, point: Point) -> bool:
@@ -84,19 +84,19 @@ def follow(folder: Path) -> None:
     probes = {probe.probe: probe for probe in first.probes}
     with Progress(probes) as progress:
         progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
-        seen = Watching(probes, progress)
+        watching_run = Watching(probes, progress)
         while tail.is_written():
-            _show(tail.new_streams(), seen, progress, request)
+            _show(tail.new_streams(), watching_run, progress, request)
             time.sleep(LOOK_EVERY_S)
 
 
-def _show(streams: Iterable[Stream], seen: Watching, progress: Progress, request: Request) -> None:
+def _show(streams: Iterable[Stream], watching_run: Watching, progress: Progress, request: Request) -> None:
     """Shows the records that arrived since the last call."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = elapsed / request.budget_seconds
     for stream in streams:
         if stream.is_visit:
             visited = Outcomes().of_text(stream.text)
-            seen.outcome(visited)
-            seen.print_numbers()
+            watching_run.outcome(visited)
+            watching_run.print_numbers()
             progress.visit(visited.point, share, max(0.0, request.budget_seconds - elapsed))

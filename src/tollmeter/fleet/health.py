@@ -55,7 +55,8 @@ def check_reference(reference: str) -> None:
 
 
 def checked_rows(results: Results) -> list[Row]:
-    """Returns the rows without the sweep over all CPUs, in which CPUs are compared with each other."""
+    """Returns the rows that are compared with earlier runs: all but those of the sweep over all CPUs, which compares
+    CPUs with each other."""
     return [row for row in results.index.rows if meaning(row, results.probes) != EACH_CPU]
 
 

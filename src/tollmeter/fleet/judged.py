@@ -50,7 +50,7 @@ _ILL = 0.1
 _SEVERAL = 3
 """Fewest lines whose median one deviating line hardly moves."""
 _OF_MEMORY = 4
-"""Ratio of data to the last cache from which the data are in memory."""
+"""Least ratio of a data size to the last cache's size at which the data count as in memory."""
 _AT_ONCE = 256
 """Lines of a matrix that are sorted at a time: the C library reuses the memory of 10 MB."""
 _SAME = 1e-6
@@ -67,7 +67,7 @@ def is_rate(row: Row) -> bool:
 
 
 def is_in_time(row: Row) -> bool:
-    """Returns whether a row is a time or a rate, also in cycles."""
+    """Returns whether a row is a time, in ns or cycles, or a rate."""
     return row.unit in ("ns", "cycle", *RATES)
 
 
@@ -203,7 +203,8 @@ def _centre_and_sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) ->
 
 @lru_cache(maxsize=4096)
 def _share_of_sd(ends: int, nodes: int) -> float:
-    """Returns the standard deviation of a normal distribution without both ends, over that of the whole."""
+    """Returns the standard deviation of a normal distribution without its two ends, divided by the standard deviation
+    of the whole. ends: number of nodes left out at each end."""
     if nodes <= 2 * ends:
         return 1.0
     normal, share = NormalDist(), ends / nodes

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a dataset of many machines as one matrix for each hardware model, in memory that their numbers take."""
+"""The rows of a dataset of many machines as one matrix for each hardware model, which takes no more memory than its
+numbers."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ _ROWS = (
     f"SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, ({_HALF})::FLOAT AS half"
     f" {_FROM} LEFT JOIN keys USING (key) WHERE {_USABLE}"
 )
-"""SQL for the rows of files. A row that is not known yet has no place."""
+"""SQL for the rows of files. `place` is NULL for a key that the table `keys` does not have yet."""
 _NEW_ROWS = (
     f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})) AS row, key"
     f" {_FROM} ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
@@ -265,7 +266,7 @@ def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str,
 
 
 def _with_places(db: duckdb.DuckDBPyConnection, found: _Found, rows: list[dict[str, Any]]) -> Iterator[_Found]:
-    """Yields the files after adding their new rows to `rows`; without files for which that fails."""
+    """Yields the files after adding their new rows to `rows`. Leaves out files that cannot be read."""
     import numpy as np
 
     if not np.ma.is_masked(found[1]["place"]):

@@ -187,7 +187,7 @@ def _scrubbed_machine(machine: Machine, scrub: Scrub) -> Machine:
 
 
 def _target(target: str) -> str:
-    """Returns the target without the name of another host."""
+    """Returns the target's kind: its text before the colon, so that the name of a host is not published."""
     return target.partition(":")[0]
 
 

@@ -19,7 +19,7 @@ from tollmeter.studies.attribution import prices_of
 
 
 def publish(results: Results) -> PublishedRun:
-    """Returns the run without names that identify its owner."""
+    """Returns a run for publication, without names that identify its owner."""
     pairs: dict[tuple[int, int], PublishedPair] = {}
     loads: list[Loaded] = []
     for bench in benches(results)[:1]:
@@ -44,16 +44,16 @@ def _files_of(name: str) -> list[str]:
 
 
 def peers_of(results: Results, names: Sequence[str]) -> list[Index]:
-    """Returns the other machines of `published`. Raises Failure as `published` does."""
-    own = publish(results).id
-    return [peer.index for peer in published(names) if peer.id != own]
+    """Returns the runs of other machines among the named ones. names: as for `published`. Raises Failure as `published`
+    does."""
+    own_id = publish(results).id
+    return [peer.index for peer in published(names) if peer.id != own_id]
 
 
 def published(names: Sequence[str]) -> Iterator[PublishedRun]:
-    """Yields published runs: of runs, of files that `toll publish` wrote and of folders of published files, one at a
-    time; a repeated file of a machine is yielded once. An unreadable name is reported and left out. Raises Failure
-    if none can be read."""
-    seen: set[str] = set()
+    """Yields published runs, each once. names: runs, which are redacted first; files that `toll publish` wrote; and
+    folders of such files. An unreadable name is reported and left out. Raises Failure if none can be read."""
+    ids: set[str] = set()
     failures: list[tuple[str, str, int]] = []
     for name in (file for given in names for file in _files_of(given)):
         try:
@@ -61,10 +61,10 @@ def published(names: Sequence[str]) -> Iterator[PublishedRun]:
         except Failure as failure:
             failures.append((name, failure.sentence, failure.exit_code))
             continue
-        if run.id not in seen:
-            seen.add(run.id)
+        if run.id not in ids:
+            ids.add(run.id)
             yield run
-    for name, sentence, _ in failures if seen else failures[1:]:
+    for name, sentence, _ in failures if ids else failures[1:]:
         notify(f"{name} is left out: {sentence}")
-    if not seen:
+    if not ids:
         raise Failure(*failures[0][1:])

@@ -64,12 +64,13 @@ def jobs(name: str) -> list[Job]:
 
 
 def submitted(script: str, words: Sequence[str] = ()) -> str:
-    """Returns the number of the new job. Raises Failure (2) with sbatch's message."""
+    """Submits a job and returns its number. words: options of sbatch. Raises Failure (2) with sbatch's message."""
     return _asked(["sbatch", "--parsable", *words], script.encode(), exit_code=2).strip().partition(";")[0]
 
 
 def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> str:
-    """Returns the output of a Slurm command. exit_code: exit code of the Failure if the command fails."""
+    """Runs a Slurm command and returns its output. given: its standard input. exit_code: exit code of the Failure if
+    the command fails."""
     if shutil.which(words[0]) is None:
         raise Failure(f"there is no Slurm here: {words[0]} is not installed", 5)
     try:

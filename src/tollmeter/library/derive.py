@@ -216,7 +216,8 @@ def _probes(reported: Head) -> dict[str, Probe]:
 
 
 def _judged(bare: Results) -> Results:
-    """Returns the results with findings, a study's claims, and whether the question was answered."""
+    """Returns the results with findings, with the claims of a study, and with the reason if the question is
+    unanswered."""
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
     from tollmeter.report.shown import with_interval
@@ -262,7 +263,8 @@ def _row_precision(request: Request) -> float:
 
 
 def learned(request: Request, machine: Machine | None = None) -> Learned:
-    """Returns the knowledge from earlier runs at the time when this run began. machine: the measured one."""
+    """Returns what was known from earlier runs when this run began. machine: the measured machine, for the sizes of its
+    caches."""
     from tollmeter.numbers.known import Learned, SharedCache
 
     widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}

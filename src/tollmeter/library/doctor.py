@@ -14,8 +14,8 @@ from tollmeter.report.compared_rows import full_name
 from tollmeter.report.doctor import FileChange
 
 SUITE, PRECISION = "doctor", "10%"
-"""Suite and precision of a check, which tests for differences of a quarter or more: the time for 3 % is better spent on
-more checks."""
+"""Suite and precision of a check. It tests for differences of a quarter or more, so a precision of 3 % would take time
+from further tests."""
 _MOST_FILES = 4096
 """Highest number of files of one setting: cpufreq has a policy for each CPU."""
 
@@ -26,8 +26,8 @@ def ranked_findings(index: Index) -> list[Finding]:
 
 
 def unjudged(index: Index) -> list[str]:
-    """Returns why a machine without an unfit finding still cannot be called fit: rows without a number, with the
-    reason, and problems that the run was too disturbed or short to judge."""
+    """Returns the gaps for which a machine cannot be called fit although no finding says otherwise: rows without a
+    number, with the reason, and problems that the run was too disturbed or short to judge."""
     why = [index.run.unanswered] if index.run.unanswered else []
     why += [
         f"{full_name(row)}: {row.reason or row.status}" for row in index.rows if row.status not in ("ok", "unsupported")
@@ -49,13 +49,13 @@ def check_own(machine: Machine) -> None:
 def changes(findings: Sequence[Finding]) -> dict[FileChange, Finding]:
     """Returns the files whose content differs from the remedies of the findings, each with the first finding that names
     it."""
-    made: dict[FileChange, Finding] = {}
+    finding_of_change: dict[FileChange, Finding] = {}
     for finding in findings:
         for setting in finding.settings:
             for change in changes_of(setting):
-                if all(change.path != other.path for other in made):
-                    made[change] = finding
-    return made
+                if all(change.path != other.path for other in finding_of_change):
+                    finding_of_change[change] = finding
+    return finding_of_change
 
 
 def changes_of(setting: Setting) -> Iterator[FileChange]:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 SPREAD = 0.1
 """Quantile of a visit's batches at which its drawn range begins and, from the top, ends."""
 _MOST_READINGS = 0.9
-"""Quantile of the control loop's deviations that is printed, as on the first screen: single readings are
-interrupted."""
+"""Quantile of the control loop's deviations that is printed, as on the first screen. The largest deviation would be
+that of an interrupted reading."""
 _COUNTS = {
     "involuntary": "times that its worker was switched out", "voluntary": "times that its worker waited",
     "major_faults": "major page faults", "minor_faults": "minor page faults",
@@ -53,7 +53,8 @@ _ROLES = {
     "check": "What proves the work, before the first sample and after the last",
 }
 MOST_INSTRUCTIONS, _MOST_LINES = 40, 60
-"""Instructions and lines of one function: the loop of most bodies is shorter, and objdump shows longer ones."""
+"""Most instructions and source lines that are printed of one function. The loop of most bodies is shorter; objdump
+shows a longer one completely."""
 
 
 # ---- a probe --------------------------------------------------------------------------------------------------------
@@ -287,7 +288,8 @@ def _total(column: Array) -> float | None:
 
 
 def _counted(ok: Sequence[Outcome]) -> Iterator[str]:
-    """Yields sentences on the system's counts of two batches."""
+    """Yields sentences on the system calls and instructions of one iteration, which the system counted in two
+    batches."""
     counted = next((outcome.counted for outcome in ok if outcome.counted), None)
     for what, both, control in (
         ("System calls", counted.calls, counted.control_calls), ("Instructions", counted.instructions,

@@ -24,10 +24,11 @@ def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:
         notify(sentence)
 
 
-def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> list[Finding]:
-    """Returns all known conditions, the gravest first."""
-    # What other programs do meanwhile is not known.
-    before = msgspec.structs.replace(seen, others=None, pressure=None)
+def known_conditions(surroundings: Surroundings, machine: Machine, *, calls: bool) -> list[Finding]:
+    """Returns the conditions that prevent or distort measuring and are known before it, gravest first. calls: whether
+    system calls will be timed."""
+    # The load and pressure of other programs during the run are not known yet.
+    before = msgspec.structs.replace(surroundings, others=None, pressure=None)
     run = RunInfo(
         id="", suite="", started="", seconds=0, seed=0, status="", tollmeter="", folder="", surroundings=before
     )  # fmt: skip

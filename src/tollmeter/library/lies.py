@@ -129,8 +129,8 @@ _GETPPID = "for (uint64_t i = r->iterations; i; i--) answer = kernel_enter(numbe
 
 
 def _calls(turns: str, *, root: bool = False) -> tuple[tuple[str, str], ...]:
-    """Returns the replacements that make a batch's calls follow another law. turns: number of calls, n: iterations;
-    root: whether the integer square root is needed."""
+    """Returns the replacements with which a batch makes a wrong number of calls. turns: C expression for the number of
+    calls, in n, the number of iterations, and s; root: whether it uses s, the integer square root of n."""
     looks = "uint64_t s = n;\nwhile (s > n / s) s = (s + n / s) / 2;" if root else ""
     return ((_GETPPID, f"const uint64_t n = r->iterations;\n{looks}\n{_GETPPID.replace('r->iterations', turns)}"),)
 

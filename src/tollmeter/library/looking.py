@@ -38,7 +38,7 @@ PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 _TURNS = 1.5
 """Factor on the time of a profile's slices: a profile may take half as many slices again."""
 _LASTS_MS, _MODEL_LASTS_MS = 20, 50
-"""Milliseconds for which stack distances, and a modelled cache, are taken."""
+"""Milliseconds of the probe's run for which stack distances are recorded, and for which a cache is modelled."""
 _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
 

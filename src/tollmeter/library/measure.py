@@ -97,7 +97,7 @@ def measured(
 def resumed(
     half: Prepared, options: Options, observing: Observing, stopping: Stopping, *, limits: Limits | None = None
 ) -> MeasuredRun:
-    """Resumes an interrupted run."""
+    """Resumes an interrupted run. limits: limits of rows, at which the run ends early."""
     with Journal.resume(half.folder) as journal:
         places.set_last_run(journal.folder)
         # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
@@ -202,8 +202,8 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> 
 
 
 def _left_s(plan: Plan, began: float) -> float:
-    """Returns the seconds of the budget left since the command began; at least enough for one look at the cheapest
-    points."""
+    """Returns the seconds of the budget that are left; at least enough to measure the cheapest points once.
+    began: monotonic time in seconds at which the command began."""
     least = min(_LEAST_S, _LEAST_SHARE * plan.budget_seconds)
     return max(least, plan.budget_seconds - (time.monotonic() - began))
 
@@ -259,7 +259,7 @@ def _served_address(host: str, process: commands.Popen[bytes]) -> str:
 
 
 class AnalysisJudge:
-    """Implements conduct.Judge."""
+    """Judges the points of a run from the analysis of its visits, for conduct (conduct.Judge)."""
 
     def __init__(
         self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite, *,

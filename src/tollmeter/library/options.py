@@ -146,8 +146,8 @@ def cpu_numbers(text: str | None) -> tuple[int, ...]:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Returns the names of ABIs or targets. Raises Failure (2) for an empty name, as of an unset variable in a
-    script."""
+    """Returns the names of ABIs or targets. text: names with commas between them. Raises Failure (2) for an empty name,
+    as from an unset variable in a script."""
     parts = () if text is None else tuple(part.strip() for part in text.split(","))
     if not all(parts):
         raise Failure(f"{text!r}: a name is missing")
@@ -190,7 +190,8 @@ def cpus_text(value: object) -> str | None:
 
 
 def path_of(name: str, value: object) -> Path | None:
-    """Returns a path; None for empty text, which means not given."""
+    """Returns the value of an option as a path; None if it is None or empty text. name: the option's, for the message.
+    Raises Failure (2) for a value of another type."""
     if value is not None and not isinstance(value, str | Path):
         raise Failure(f"{name}={value!r}: expected a path")
     return Path(value) if value else None

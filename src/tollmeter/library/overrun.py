@@ -38,8 +38,8 @@ def cpu_time(proc: Path = _PROC) -> CpuTime:
 
 
 def overrun(budget_s: float, measured_s: float, whole_s: float, waited_s: float) -> str:
-    """Returns why a run took longer than its budget, in a sentence; empty if it did not. measured_s: until its last
-    visit ended; whole_s: until its answer; waited_s: part of these seconds in which it waited for a CPU."""
+    """Returns a sentence on why a run took longer than its budget; empty if it did not. measured_s: seconds until its
+    last visit ended; whole_s: seconds until its answer; waited_s: seconds of whole_s in which it waited for a CPU."""
     over_s, waited_s = whole_s - budget_s, min(waited_s, whole_s)
     if over_s <= max(_MOST_S, _MOST_SHARE * budget_s):
         return ""

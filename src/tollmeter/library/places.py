@@ -519,7 +519,7 @@ def _journals(place: Path) -> dict[str, float]:
 
 
 def set_last_run(folder: Path) -> None:
-    """Makes runs/LAST point to a run, wherever that is. A checkout that cannot be written has no LAST."""
+    """Makes the link runs/LAST point to a run in any folder. Does nothing in a checkout that cannot be written."""
     with contextlib.suppress(OSError):
         RUNS.mkdir(exist_ok=True)
         half = RUNS / f".{LAST}.{os.getpid()}"

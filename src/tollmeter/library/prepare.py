@@ -249,7 +249,8 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
 
 
 def _fewer_words(plan: Plan) -> str:
-    """Returns words for a smaller request: a single probe at its typical values in place of a sweep."""
+    """Returns parameters for a smaller request: the typical values of a single probe, in place of a sweep; empty if the
+    suite selects several probes."""
     (select, *more) = plan.suite.select
     probe = plan.probes.get(select.probe)
     if more or probe is None:

@@ -86,7 +86,7 @@ def no_row(word: Word, rows: Sequence[Row], place: str) -> Failure:
     for name, texts in word.settings.items():
         values = {str(row.parameters[name]): None for row in of_probe if name in row.parameters}
         if not values:
-            known = sorted({own for row in of_probe for own in row.parameters})
+            known = sorted({parameter for row in of_probe for parameter in row.parameters})
             return unknown("parameter", name, known, place=f"of {word.name} {place}")
         if len(word.settings) == 1:
             return unknown("value", ",".join(map(str, texts)), [*values], place=f"for {name} of {word.name} {place}")

@@ -114,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _list(self, begin: str) -> None:
-        """Sends the list of the newest runs, or the next range of it."""
+        """Sends a part of the list of runs, newest first. begin: index of the first run; empty for the newest."""
         every = places.run_places()[::-1]
         first = int(begin) // LISTED * LISTED if begin.isascii() and begin.isdigit() and len(begin) < 9 else 0
         folders = [place / name for place, name in every[first : first + LISTED]]

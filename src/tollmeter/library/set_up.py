@@ -20,7 +20,8 @@ from tollmeter.notices import listen
 
 
 def main(words: Sequence[str]) -> int:
-    """Returns the exit status. words: "yes" for the tests, which need the libraries of single probes too."""
+    """Builds and fetches everything, and returns the exit status. words: "yes" for the tests, which need the libraries
+    of single probes too."""
     listen(_message)
     try:
         with starting.hearing_signals():

@@ -214,7 +214,7 @@ def _restored(knob: Knob, first: str) -> str:
 
 
 def restore_killed(lock: int) -> str:
-    """Restores the setting that a killed sweep left. Returns a sentence on it, empty if nothing was left. Raises
+    """Restores the setting that a killed sweep left. Returns a sentence on what was restored, empty if nothing. Raises
     Failure: 5 if another sweep runs, or if it cannot be restored."""
     wait_until = time.monotonic() + _ORPHAN_S
     while True:
@@ -287,7 +287,7 @@ def _prepare_step(sweep: SweepState, path: Path, knob: Knob, value: str) -> tupl
 
 
 def abandoned(path: Path) -> str:
-    """Sets the first value again, and removes the file. Returns a sentence on it. Raises Failure: 2 if the file does
+    """Sets the first value again, and removes the file. Returns a sentence on both. Raises Failure: 2 if the file does
     not exist, 5 if the value cannot be set."""
     sweep = load_sweep(path)
     if sweep is None:

@@ -117,8 +117,9 @@ Report = Callable[[int, float], None]
 
 
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
-    """Measures commands interleaved. Returns the ratio of each but the first to the first; a pair without a ratio is
-    left out. Raises Failure as `timed`, 1 if a command fails, and 6 if a metric cannot be counted here."""
+    """Measures commands, interleaved. Returns the ratio of each later command to the first; a pair without a ratio is
+    left out. Raises Failure as `timed` does, with 1 if a command fails, and with 6 if a metric cannot be counted
+    here."""
     commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
     with Stopping() as stopping:
         done = timed(commands, options, stopping, lambda _rounds, _share: None)

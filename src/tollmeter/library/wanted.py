@@ -31,7 +31,7 @@ def asking(
 ) -> ProbeRequest:
     """Returns the request of a command's words. Raises Failure (2) for a word that names neither a suite nor a
     probe."""
-    from tollmeter.library.command_words import parsed  # brings numpy, which what only reads can do without
+    from tollmeter.library.command_words import parsed  # imports numpy, which verbs that only read do without
 
     _, named = parsed(words)
     return ProbeRequest([select for word in named for select in _named(word.name, suites, sources)], against)
@@ -63,14 +63,14 @@ def selects_of(suite: Suite) -> list[Select]:
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 
-def wanted(asked: ProbeRequest, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
-    """Returns the probes to build by ABI. named: ABIs that replace the selections' own. own: this machine's ABIs, the
-    native one first; other ABIs are not built. Always includes one probe of the native ABI, which describes the
-    machine, and one of each ABI of workloads."""
+def wanted(request: ProbeRequest, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
+    """Returns the probes to build by ABI. sources: all probes. named: ABIs that replace those of the selections. own:
+    this machine's ABIs, the native one first; other ABIs are built only if they are named. Always includes one probe of
+    the native ABI, which describes the machine, and one of each ABI of workloads."""
     by_abi: dict[str, set[str]] = {abi: set() for abi in own[:1]}
-    for select in asked.selects:
-        probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}
-        for abi in _abis(named or select.abi, asked.against, own):
+    for select in request.selects:
+        probes = {*_chosen(select, sources), *sources.keys() & {*request.against}}
+        for abi in _abis(named or select.abi, request.against, own):
             if abi in own or abi in named:
                 by_abi.setdefault(abi, set()).update(probes)
     any_one = {min(set().union(*by_abi.values()) or sources)}

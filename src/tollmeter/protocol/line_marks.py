@@ -117,11 +117,12 @@ def _marked(sample: Mapping[str, Any]) -> Sequence[int]:
 def _rate(
     samples: Sequence[Mapping[str, Any]], ns: Mapping[int, int], made: int, line: str, *, is_stopped: bool
 ) -> Rate:
-    """Returns the nanoseconds of the line for one of the target's. Raises NotTimed."""
+    """Returns the rate of the two clocks: nanoseconds of the line's clock per nanosecond of the target's. ns: arrival
+    of each mark, by its number; made: number of marks that the target sent; line: name of the line. Raises NotTimed."""
     moments = [
-        (own_ns, ns[number])
+        (target_ns, ns[number])
         for sample in samples
-        for number, own_ns in enumerate(_marked(sample), _first_mark(sample))
+        for number, target_ns in enumerate(_marked(sample), _first_mark(sample))
         if number in ns
     ]
     if not ns:

@@ -358,7 +358,8 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
 
 
 def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
-    """Returns the outcome. records: records of a stream, in order; None for an unknown kind."""
+    """Returns the outcome of a visit. records: records of its stream, in order, with None for a record of an unknown
+    kind; known: earlier outcomes, whose equal objects are shared."""
     regular = _regular(records)
     by_form: dict[type, list[Any]] = defaultdict(list)
     for record in [*records[: regular.start], *records[regular.stop :]]:
@@ -397,7 +398,8 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
 
 
 def _status(by_form: _ByForm) -> tuple[Status, str | None]:
-    """Returns the status. A fail outweighs a skip; either outweighs earlier measurements."""
+    """Returns the status and its reason. A record of failure outweighs one of skipping; either outweighs earlier
+    samples."""
     for fail in by_form[_Fail]:
         if fail.status == "ok":
             raise Damaged("a failure with the status of a success")

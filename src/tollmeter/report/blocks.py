@@ -10,7 +10,7 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Figure:
-    """A number separate from its unit and its interval, for columns of their own."""
+    """A number separate from its unit and its interval, so that a table aligns each. sure: the interval, as text."""
 
     number: str
     unit: str = ""
@@ -30,8 +30,9 @@ Cell = Figure | str
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. right: it holds numbers; spare: if the columns do not fit, the one with the highest value is
-    dropped first, and one with 0 stays; is_whole: its cells are never folded."""
+    """A column of a table. right: whether it is aligned to the right, as numbers are; spare: if the columns do not fit,
+    the column with the highest value is dropped first, and a column with 0 stays; is_whole: its cells are never
+    folded."""
 
     name: str
     right: bool = False
@@ -83,7 +84,7 @@ def heading(text: str) -> Listing:
     return Listing((text,))
 
 
-def without_column(table: Table, gone: int) -> Table:
+def without_column(table: Table, dropped: int) -> Table:
     """Returns the table without one column, by its index."""
-    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
-    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
+    rows = [replace(row, cells=(*row.cells[:dropped], *row.cells[dropped + 1 :])) for row in table.rows]
+    return replace(table, columns=(*table.columns[:dropped], *table.columns[dropped + 1 :]), rows=tuple(rows))

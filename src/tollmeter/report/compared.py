@@ -79,7 +79,7 @@ def _head(compared: Compared) -> list[Block]:
 
 
 def worth(results: Results) -> str:
-    """Returns the verdict of a run, and its missing evidence."""
+    """Returns sentences on the verdict of a run, and on the evidence that it lacks."""
     run = results.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
     sentences = (f"{run_verdict.verdict_word(run)}: {run_verdict.verdict_meaning(results)}.", unfinished, run.damage)

@@ -50,7 +50,7 @@ Changed = Mapping[FileChange, Finding]
 
 
 def _headline(found: Sequence[Finding], unjudged: Sequence[str]) -> str:
-    """Returns the answer in a sentence."""
+    """Returns a sentence on whether this machine is fit to be measured. unjudged: why conditions were not judged."""
     ranks = Counter(finding.rank for finding in found)
     parts = [f"{count(ranks[rank], 'condition')} {_verb(rank, ranks[rank])}" for rank in DISTORTING if ranks[rank]]
     if ranks["costs"]:

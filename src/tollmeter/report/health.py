@@ -16,7 +16,7 @@ _OF_A_SECOND = 1e9
 
 
 def sentences(slower: Sequence[str], unmeasured: Sequence[str]) -> list[str]:
-    """Returns the result first, then what could not be measured."""
+    """Returns the result, the slower rows or else the gaps, and the number of gaps beside slower rows."""
     if not slower and not unmeasured:
         return ["Healthy: no row is slower than it should be."]
     first = "Slower than it should be:" if slower else "Not measured well enough to call it healthy:"
@@ -33,8 +33,8 @@ def table(rows: Sequence[Row]) -> Table:
 
 def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
     """Returns one line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
-    some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
-    return f"toll: {kind}{printable(first_few(some, _MOST_NAMED, '; '))}\n" if some else ""
+    reasons, kind = (slower, "") if slower else (unmeasured, "not measured: ")
+    return f"toll: {kind}{printable(first_few(reasons, _MOST_NAMED, '; '))}\n" if reasons else ""
 
 
 def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:

@@ -184,8 +184,8 @@ def _share_of_modules(results: Results, native_rows: Sequence[Row]) -> Iterator[
 
 
 def load_table(results: Results) -> Table | None:
-    """Returns a table with a line for each share of writes, node and size, if there are several; None if no curve was
-    measured."""
+    """Returns the table of latencies under load, with a line for each measured share of writes, node and size; None if
+    no curve was measured."""
     curves: dict[tuple[tuple[str, Value], ...], dict[tuple[InferenceKind, Value], Inference]] = {}
     for inference in results.index.inferred:
         if inference.kind in OF_LOAD:
@@ -255,8 +255,8 @@ def instruction_table(results: Results) -> Table | None:
 
 
 def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
-    """Returns the tables of each kind of core but the first, whose tables are the run's own. few: only the best known
-    tolls."""
+    """Returns the tables of each kind of core except the first, whose tables the run shows elsewhere. few: whether the
+    table of tolls has the best known tolls only."""
     shown = []
     for answer in results.index.kinds[1:]:
         index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
@@ -271,7 +271,8 @@ def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
 
 
 def _titled(table: Table, title: str) -> Table:
-    """Returns the table without columns that were not measured on this kind of core."""
+    """Returns the table with `title` as the name of its first column, without columns that were not measured on this
+    kind of core."""
     for index in range(len(table.columns) - 1, 0, -1):
         if all(str(line.cells[index]).strip() == DASH for line in table.rows):
             table = without_column(table, index)
@@ -464,7 +465,7 @@ def _quota(text: str) -> str:
 
 
 def limits(machine: Machine) -> Table:
-    """Returns the resources that this process may use, and those that the system reserves."""
+    """Returns the table of the resources that this process may use, and that the system reserves."""
     topology = machine.topology or Topology()
     reserved = [f"{pool.pages} of {size(pool.bytes)}" for pool in topology.hugetlb if pool.pages]
     pages = [f"{size(machine.page_bytes)}"]

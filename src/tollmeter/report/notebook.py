@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run or a comparison in a notebook's output cell: a short table, of a run with a link to its page. Its size is
-bounded, since a saved notebook keeps every output."""
+"""A run or a comparison in a notebook's output cell: a short table, and for a run a link to its page. The size is
+limited, since a saved notebook keeps every output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def comparison_table(compared: Comparison) -> str:
         _line("td", (*_cells(change.old), str(of_row(change.new)), str(ratio_figure(change)), change_verdict(change)))
         for change in ordered[:_MOST_ROWS]
     )
-    differences = "".join(f"<li>{_cell(one)}</li>" for one in compared.differences[:_MOST_ROWS])
+    differences = "".join(f"<li>{_cell(difference)}</li>" for difference in compared.differences[:_MOST_ROWS])
     return (
         f"<p>{_cell(counted or 'no row in both runs')}; {len(compared.refused)} rows not compared</p>"
         f"<ul>{differences}</ul><table>{_line('th', (*_NAMES[:-1], 'old', 'new', 'new/old', 'verdict'))}"
@@ -52,18 +52,19 @@ def comparison_table(compared: Comparison) -> str:
 
 def _within_bytes(lines: Iterable[str]) -> list[str]:
     """Returns the first lines, as many as fit into MOST_BYTES."""
-    several = list(lines)
-    sizes = accumulate(len(line.encode()) for line in several)
-    return [line for line, total in zip(several, sizes, strict=True) if total <= MOST_BYTES]
+    lines_listed = list(lines)
+    sizes = accumulate(len(line.encode()) for line in lines_listed)
+    return [line for line, total in zip(lines_listed, sizes, strict=True) if total <= MOST_BYTES]
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
-    """Returns the first row of each probe, then the second of each, as many as fit, in the order of the run."""
-    seen: Counter[str] = Counter()
+    """Returns at most MOST_ROWS rows in the order of the run: the first row of each probe, then the second of each, and
+    so on."""
+    rows_of_probe: Counter[str] = Counter()
     ranks = []
     for row in rows:
-        ranks.append(seen[row.probe])
-        seen[row.probe] += 1
+        ranks.append(rows_of_probe[row.probe])
+        rows_of_probe[row.probe] += 1
     return [rows[place] for place in sorted(sorted(range(len(rows)), key=ranks.__getitem__)[:_MOST_ROWS])]
 
 

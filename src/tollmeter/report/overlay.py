@@ -19,8 +19,8 @@ from tollmeter.report.page import BESIDE_MEMORY, rendered
 
 
 def two(runs: tuple[Results, Results]) -> Overlay:
-    """Returns two runs with their charts. Raises Failure (4) if no chart is of points that both measured; the chart of
-    steadiness, which every run has, does not count."""
+    """Returns two runs with their common charts. Raises Failure (4) if no chart has points that both runs measured; the
+    chart of steadiness, which every run has, does not count."""
     drawn = overlaid(runs, labels(runs))
     if not any(chart.probes for chart in drawn.charts):
         first, second = map(run_name, runs)
@@ -34,7 +34,7 @@ def render(pair: Overlay) -> str:
 
 
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
-    """Returns labels by the first difference of the two runs: the CPU, the kernel, or the run."""
+    """Returns a label for each run, with the first property in which the two differ: CPU, kernel, name or start."""
     first, second = (
         (tables.cpu_of(results.index.machine), results.index.machine.kernel, run_name(results),
          results.index.run.started) for results in runs
@@ -76,7 +76,7 @@ def _words(pair: Overlay) -> dict[str, Any]:
 
 
 def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
-    """Returns one of the two runs, for the head and the memory part."""
+    """Returns the template's words for one of the two runs, in the head and beside the memory tables."""
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
         "over": f"toll run {results.index.run.suite} · {tables.when(results)} · {tables.extent(results)}",

@@ -48,7 +48,7 @@ from tollmeter.root import ROOT, typed
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY, BESIDE_SCALING = ("latency", "bandwidth"), ("scaling",)
 _LADDER = "ladder"
-"""Name of the chart that the page draws itself, as its table of tolls."""
+"""Name of the chart that the page shows as its table of tolls."""
 
 FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
 """Names of charts that are open on the page; the others are folded with their family."""
@@ -57,8 +57,8 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 
 
 def write_page(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
-    """Writes the page, completely or not at all. peers: machines with which this one is compared. Raises Failure (5) if
-    it cannot."""
+    """Writes the page, completely or not at all. peers: indexes of machines to which this one is compared. Raises
+    Failure (5) if the page cannot be written."""
     put(render(results, peers=peers), path)
 
 
@@ -203,8 +203,8 @@ def _of_machine(results: Results) -> list[Block]:
 
 
 def _opening(results: Results, drawn: Sequence[Chart], of_answer: Sequence[str]) -> list[str]:
-    """Returns the names of the charts that follow the first sentence: of a run of a few probes the first chart of each,
-    unless it is among those of the answer. A study's charts are with its claims."""
+    """Returns the names of the charts that follow the first sentence: in a run of at most FEW_PROBES probes, the first
+    chart of each probe, unless it is in `of_answer`. The charts of a study are shown with its claims."""
     probes = {row.probe for row in results.index.rows}
     if len(probes) > FEW_PROBES or (results.suite and results.suite.published):
         return []

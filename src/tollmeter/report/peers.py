@@ -25,12 +25,13 @@ class PeerNumber(NamedTuple):
 
 
 def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
-    """Returns memory and the best known tolls; None if no machine has one of them, or if there are no peers."""
+    """Returns the table of memory levels and best known tolls, with the number of peers that are faster, equal and
+    slower; None if no peer has one of them."""
     wanted = {_toll_key(toll) for toll in best_known(results)}
-    own = dict(_numbers(results.index))
+    own_numbers = dict(_numbers(results.index))
     others = [dict(_numbers(peer)) for peer in peers]
     lines = [
-        _line(name, here, beside) for key, (name, here) in own.items()
+        _line(name, here, beside) for key, (name, here) in own_numbers.items()
         if (key[0] == "level" or key in wanted) and (beside := [peer[key][1] for peer in others if key in peer])
     ]  # fmt: skip
     columns = [Column(f"Among {count(len(peers), 'other machine')}"), Column("here", True),
@@ -40,11 +41,11 @@ def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
 
 def _line(name: str, here: PeerNumber, others: Sequence[PeerNumber]) -> Line:
     """Returns the counts of machines. A machine is faster or slower if its interval does not overlap this one's."""
-    above = sum(one.low > here.high for one in others)
-    below = sum(one.high < here.low for one in others)
+    above = sum(other.low > here.high for other in others)
+    below = sum(other.high < here.low for other in others)
     faster, slower = (above, below) if here.unit == "B/s" else (below, above)
     least, most = min(others), max(others)
-    ends = dict.fromkeys(str(quantity(one.value, one.unit).bare) for one in (least, most))
+    ends = dict.fromkeys(str(quantity(other.value, other.unit).bare) for other in (least, most))
     alike = len(others) - above - below
     tally = (str(each) if each else DASH for each in (faster, alike, slower))
     return Line((name, here.figure, *tally, " to ".join(ends)))

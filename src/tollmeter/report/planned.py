@@ -19,7 +19,8 @@ _MOST_CLAIMS = 6
 def planned(
     points: Sequence[Point], probes: Mapping[str, Probe], expected_s: float, budget_s: float
 ) -> Iterator[str | Table]:
-    """Yields the answer first. expected_s: seconds of all wanted visits, which end at the budget."""
+    """Yields the blocks of a plan: its duration and number of points, then the points of each probe. expected_s:
+    seconds that all visits need. budget_s: seconds after which the run ends."""
     probed = dict.fromkeys(point.probe for point in points)
     many = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in
             ((len(points), "point"), (len(probed), "probe"))]  # fmt: skip
@@ -48,8 +49,13 @@ def _line(name: str, points: Sequence[Point], probe: Probe | None) -> Line:
     for point in points:
         for parameter, value in point.parameters:
             values.setdefault(parameter, {})[value] = None
-    named = (f"{parameter} {_values([*seen], parameter in sizes_of(probe))}" for parameter, seen in values.items())
-    abis, targets = (", ".join(dict.fromkeys(getattr(point, one) for point in points)) for one in ("abi", "target"))
+    named = (
+        f"{parameter} {_values([*distinct], parameter in sizes_of(probe))}" for parameter, distinct in values.items()
+    )
+    abis, targets = (
+        ", ".join(dict.fromkeys(getattr(point, property_name) for point in points))
+        for property_name in ("abi", "target")
+    )
     return Line((name, str(len(points)), "; ".join(named), f"{abis} on {targets}"))
 
 

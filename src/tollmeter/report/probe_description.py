@@ -14,14 +14,17 @@ _SCALES = {"last-cache": "times the last cache", "cpus": "times the CPUs"}
 
 
 def blocks(probe: Probe) -> Iterator[Block]:
+    """Yields the question, the parameters and the metrics of a probe, and the command that measures it."""
     yield f"{probe.probe}: {probe.question}"
     if probe.library:
         yield f"It is built with {probe.library}."
     if probe.parameters:
         columns = [Column("parameter"), Column("values"), Column("meaning")]
-        yield Table(columns, [Line((one.name, _values(one), one.summary)) for one in probe.parameters])
+        yield Table(
+            columns, [Line((described.name, _values(described), described.summary)) for described in probe.parameters]
+        )
     columns = [Column("metric"), Column("unit"), Column("meaning")]
-    yield Table(columns, [Line((one.name, one.unit, one.summary)) for one in probe.metrics])
+    yield Table(columns, [Line((described.name, described.unit, described.summary)) for described in probe.metrics])
     yield f"`{typed('run', probe.probe)}` measures it; NAME=VALUE behind it chooses a value."
 
 

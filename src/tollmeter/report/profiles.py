@@ -77,7 +77,7 @@ def _inside(share: Share, name: str) -> str:
 
 
 def source_of(profile: Profile) -> str:
-    """Returns a sentence on a profile's method and certainty."""
+    """Returns sentences on how a profile was taken, and how precise its shares are."""
     if profile.source == _COUNTED:
         return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""

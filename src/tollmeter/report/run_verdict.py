@@ -55,8 +55,8 @@ class Step(NamedTuple):
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Returns whether another process is measuring the run, or has ended it since the journal was read: the journal as
-    read shows only that the run has not ended."""
+    """Returns whether another process is measuring the run, or has completed the run since the journal was read. An
+    interrupted run has the same journal, so the current state of the file decides."""
     folder = Path(run.folder)
     return run.verdict == "interrupted" and (is_written(folder / JOURNAL) or has_ended(folder))
 
@@ -151,8 +151,8 @@ def no_answer(results: Results) -> str:
 
 
 def limit(results: Results) -> str:
-    """Returns a sentence if a longer run would make most numbers no more precise, since runs differ; else an empty
-    one."""
+    """Returns a sentence on the precision that a longer run cannot improve, since runs of this machine differ; empty if
+    this holds for less than half of the points, and for a comparison."""
     run, is_comparison = results.index.run, results.index.opposed and results.index.study is None
     if not run.limited or 2 * run.limited < run.points or is_comparison or run.uncompared:
         return ""

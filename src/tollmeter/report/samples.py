@@ -19,8 +19,8 @@ def sample_blocks(table: ParquetTable, results: Results) -> Iterator[Block]:
     `raw_samples`."""
     lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in records_of_table(table):
-        own = {name: cell for name, cell in line.items() if name not in _OF_THE_RUN}
-        lines[line["probe"]].append({**own.pop("parameters"), **own})
+        cells = {name: cell for name, cell in line.items() if name not in _OF_THE_RUN}
+        lines[line["probe"]].append({**cells.pop("parameters"), **cells})
     for name, several in lines.items():
         yield f"{name}: {results.probes[name].question}" if name in results.probes else name
         yield from _samples(several)

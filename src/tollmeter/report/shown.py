@@ -17,27 +17,30 @@ NARROW = 0.05
 
 
 def best_known(results: Results) -> tuple[Toll, ...]:
-    """Returns at most nine lines that represent the table, cheapest first: the best known of each meaning, and the most
-    expensive single lines of tolls without a meaning that analysis uses."""
+    """Returns at most nine tolls that represent the table, cheapest first: the best known of each meaning, and the most
+    expensive tolls of probes with a single toll whose metrics have no meaning."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
     chosen: list[Toll] = []
     for means, lines in BEST_KNOWN.items():
         chosen += _of_lines([toll for toll in paid if meaning(toll, results.probes) == means], lines)
     lines_of = Counter(toll.probe for toll in paid)
-    meant = {name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)}
-    loners = [toll for toll in paid if toll.probe not in meant and lines_of[toll.probe] == 1]
+    probes_with_meaning = {
+        name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)
+    }
+    single_tolls = [toll for toll in paid if toll.probe not in probes_with_meaning and lines_of[toll.probe] == 1]
     room = max(0, min(MOST_LONERS, _MOST_LINES - len(chosen)))
-    chosen += loners[len(loners) - room :] if room < len(loners) else loners
+    chosen += single_tolls[len(single_tolls) - room :] if room < len(single_tolls) else single_tolls
     return tuple(toll for toll in paid if toll in chosen)
 
 
-def _of_lines(alike: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> list[Toll]:
-    """Returns the toll of each line that the run has; if it has none of them, as many of its tolls, evenly spaced."""
-    found = [next((toll for toll in alike if line.items() <= toll.parameters.items()), None) for line in lines]
-    if known := [toll for toll in found if toll]:
-        return known
-    number = min(len(lines), len(alike))
-    return [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
+def _of_lines(tolls: Sequence[Toll], lines: Sequence[Mapping[str, Value]]) -> list[Toll]:
+    """Returns the toll at the parameters of each line; if no line has one, as many tolls, evenly spaced. tolls: tolls
+    with one meaning. lines: parameters of the best known tolls with this meaning."""
+    found = [next((toll for toll in tolls if line.items() <= toll.parameters.items()), None) for line in lines]
+    if found_tolls := [toll for toll in found if toll]:
+        return found_tolls
+    number = min(len(lines), len(tolls))
+    return [tolls[len(tolls) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
 
 
 def own_groups(results: Results) -> dict[str, str]:

@@ -178,7 +178,7 @@ def by_attempt(attempts: Sequence[Attempt]) -> str:
 
 
 def _line(test: Test) -> Line:
-    """Returns the line of a test. The time is of one loop, as the row states it."""
+    """Returns the line of a test. Its time is that of one loop, from the test's row."""
     row = test.row
     each = quantity(row.median if row.unit == "ns" else 1e9 / row.median, "ns") if row.median else DASH
     states = {attempt.state for attempt in test.attempts}
@@ -188,7 +188,8 @@ def _line(test: Test) -> Line:
 
 
 def lesson(listing: TargetListing) -> str:
-    """Returns the study's lesson from its control loop, applied to this target."""
+    """Returns a sentence on the state of the machine during the attempts on a target, from the control loop around
+    them."""
     if not listing.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
     states = [attempt.state for test in listing.tests for attempt in test.attempts]

@@ -46,8 +46,8 @@ def _as_one_run(swept: SweptValues) -> Results | None:
 
 
 def _with(row: Row, name: str, value: Value) -> Row:
-    own = f"{name} (knob)" if name in row.parameters else name
-    return replace(row, parameters={**row.parameters, own: value})
+    parameter_name = f"{name} (knob)" if name in row.parameters else name
+    return replace(row, parameters={**row.parameters, parameter_name: value})
 
 
 def _value(text: str) -> Value:

@@ -219,7 +219,8 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
 
 
 def toll_line(toll: Toll, *, both: bool) -> Line:
-    """Returns the line of a toll. both: whether it has two columns of time, uncontended and over all samples."""
+    """Returns the line of a toll. both: whether the table has two columns of times, of the uncontended core and over
+    all samples."""
     if toll.value is None:
         return Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}")
     is_beside = both and toll.states and toll.states[0].state == "all"  # the uncontended core was measured too rarely
@@ -233,8 +234,9 @@ def _is_only_beside(line: Line) -> bool:
 
 
 def brief(table: Table | None) -> Table | None:
-    """Returns the table of a first screen, without notes. The column after the time is kept only if it has the second
-    value of most tolls, or the only value of some: with it, lines wrap on a narrow terminal."""
+    """Returns the table of a first screen, without notes. The column after the time makes lines wrap on a narrow
+    terminal, so it is kept only if it has a second value for at least half of the tolls, or the only value of a
+    toll."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))

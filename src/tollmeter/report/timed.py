@@ -17,7 +17,7 @@ from tollmeter.model import EXIT_STATUS, OUTPUT_GAUGE, Opposed, Outcome, Results
 from tollmeter.report.numbers import count, percent, plain, plus_minus, ratio_in_words, size, time
 
 COMMAND, TIME = "command", "time"
-"""The parameter and the first metric of a run of commands."""
+"""Names of the parameter and of the first metric in a run of commands."""
 ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
 """The second parameter of a bill, and its values for a whole run and for the boundary alone."""
 RATIO_SHARE = 1 / 3

@@ -172,6 +172,7 @@ def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
 
 
 def _at(ns: float, decades: range) -> str:
-    """Returns the position of a time on the scale."""
+    """Returns the position of a time on the logarithmic scale, in CSS percent. decades: log10 of the scale's ends in
+    ns."""
     share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
     return f"{_MARGIN + (100 - 2 * _MARGIN) * min(1.0, max(0.0, share)):.2f}%"

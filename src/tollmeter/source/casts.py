@@ -70,7 +70,8 @@ class Reader(NamedTuple):
         return _LANGUAGES[Path(self.unit.file).suffix]
 
     def diagnostics(self, options: Sequence[str], text: str | None = None) -> list[Diagnostic]:
-        """Returns the warnings and errors of the file, or of a preprocessed text instead of it."""
+        """Returns the warnings and errors of gcc for the file, or for a preprocessed text in its place. options:
+        further options of gcc."""
         if text is None:
             source = ["-x", self.language, self.unit.file]
         else:

@@ -24,7 +24,7 @@ _CONTAINER = re.compile(
 
 
 class Fact(NamedTuple):
-    """One line of the table: its value under each ABI, in the requested order, and the consequence of a difference.
+    """One fact about a type: its value under each ABI, in the requested order, and the consequence of a difference.
 
     `file`: a wire format or a file stores the type as it is in memory; `code`: only code depends on the number."""
 

@@ -119,7 +119,8 @@ class _Reading:
         self._reader, self._lost = Outcomes(), 0
 
     def take(self, stream: bytes | tuple[RecordLine, ...]) -> None:
-        """Processes a stream. stream: bytes of one complete visit, or lines."""
+        """Processes a stream. stream: bytes of one complete visit, or record lines. Raises Failure (5) if too many
+        streams are damaged."""
         try:
             if isinstance(stream, bytes):
                 self._visit(self._reader.of_text(stream), stream)

@@ -51,7 +51,7 @@ def read_document(document: bytes | str) -> Index:
 
 
 def complaints(index: Index) -> Iterator[str]:
-    """Yields the errors of an index whose every field has its type."""
+    """Yields the contradictions between fields of an index. The types of its fields are correct already."""
     for row in index.rows:
         at = f"{row.probe} {row.metric}"
         yield from _out_of_order(at, row.low, row.median, row.high)

@@ -25,10 +25,13 @@ def host_and_kernel(machine: Machine) -> str:
 
 
 def recall(folder: Path, machine: Machine) -> list[EarlierRun]:
-    """Returns the last runs of this kind of machine, oldest first; runs without rows precede them and displace none."""
+    """Returns the last runs of this kind of machine that have rows, oldest first, after the last runs without rows:
+    each kind is limited by itself."""
     runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
-    silent, telling = ([run for run in runs if bool(run.rows) is has_rows][-_MOST_RUNS:] for has_rows in (False, True))
-    return [*silent, *telling]
+    without_rows, with_rows = (
+        [run for run in runs if bool(run.rows) is has_rows][-_MOST_RUNS:] for has_rows in (False, True)
+    )
+    return [*without_rows, *with_rows]
 
 
 def remember(folder: Path, run: EarlierRun) -> None:

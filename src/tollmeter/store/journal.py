@@ -308,7 +308,7 @@ class _Gathering:
                 self._lines.clear()
 
     def _lose(self, number: int, error: Damaged) -> None:
-        """Reports the loss once for each stream."""
+        """Discards the current stream, and reports it once. number: the damaged line's."""
         if not self._is_lost:
             self._damage.append(f"line {number}: {error.sentence}")
         self._is_lost = True
@@ -368,8 +368,8 @@ _LAST_BYTES = 1 << 16
 
 
 def has_ended(folder: Path) -> bool:
-    """Returns whether the last note of a run says that it came to its end. False if there is none at the journal's
-    end."""
+    """Returns whether the last note of a run says that the run ended without being stopped; False if the journal does
+    not end with a note."""
     try:
         with (folder / NAME).open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))

@@ -80,8 +80,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_of_commands(self) -> bool:
-        """Returns whether it is a run of `toll time` or `toll bill`, after which its suite is named: words is its
-        command line, and the suite selects no probe."""
+        """Returns whether this is a run of `toll time` or `toll bill`: `words` is its command line, and its suite
+        selects no probe."""
         return not self.suite.select and not self.suite.workload
 
 

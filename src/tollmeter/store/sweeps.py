@@ -104,7 +104,8 @@ def unrestored() -> Unrestored | None:
 
 
 def keep_unrestored(record: Unrestored) -> None:
-    """Stores the restoring data. Raises Failure (5): a setting is not changed if it could not be restored."""
+    """Stores the data with which a setting is restored. Raises Failure (5) if they cannot be stored: the setting must
+    not be changed then."""
     record_path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(record_path(), record)
 

@@ -46,8 +46,9 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """A running process; standard error joins standard output. listens: whether it reads standard input. answers_with:
-    whether output ends with a whole answer to a line. Raises OSError if not started."""
+    """A running process, whose standard error goes to its standard output. listens: whether it reads standard input.
+    answers_with: returns whether the output ends with a complete answer to a line. Raises OSError if the process cannot
+    be started."""
 
     def __init__(
         self,

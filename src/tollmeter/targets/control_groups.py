@@ -20,8 +20,11 @@ def _groups(controller: str) -> list[Path]:
             number, controllers, path = line.split(":", 2)
             if number == "0" or controller in controllers.split(","):
                 root = CGROUPS / controllers
-                own = root / path.lstrip("/")
-                groups += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
+                group_of_process = root / path.lstrip("/")
+                groups += [
+                    group_of_process,
+                    *(parent for parent in group_of_process.parents if root in (parent, *parent.parents)),
+                ]
     return groups
 
 
@@ -50,8 +53,8 @@ def quota() -> float | None:
 
 
 def weight() -> float:
-    """Returns the lowest share of all groups, 1 for an ordinary one: 100 of cpu.weight, and 1024 of cpu.shares. An idle
-    group (cpu.idle) has 0: it gets only time that no other group uses."""
+    """Returns the lowest CPU weight of all groups, as a share of the default weight, which is 100 in cpu.weight and
+    1024 in cpu.shares. An idle group (cpu.idle) has 0: it gets only time that no other group uses."""
     shares = [1.0]
     for group in _groups("cpu"):
         for name, ordinary in (("cpu.weight", 100), ("cpu.shares", 1024)):
@@ -63,8 +66,8 @@ def weight() -> float:
 
 
 def throttled_s() -> float:
-    """Returns the seconds for which the longest-throttled group was stopped: each group counts the stops of its own
-    quota."""
+    """Returns the throttled time in seconds of the group that was throttled longest: each group counts the time of its
+    own quota."""
     stopped_s = [0.0]
     for group in _groups("cpu"):
         with contextlib.suppress(OSError, ValueError):

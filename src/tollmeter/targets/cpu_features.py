@@ -29,8 +29,8 @@ _LEVELS = {
 
 
 def features_in(cpuinfo: str) -> frozenset[str]:
-    """Returns the features that every CPU of the text has; empty if the text lists none. RISC-V's first word has one
-    letter for each feature."""
+    """Returns the features that all CPUs have; empty if none are listed. cpuinfo: text of /proc/cpuinfo. The first word
+    of RISC-V's `isa` has one letter for each feature."""
     several = []
     for line in set(_LINE.findall(cpuinfo)):
         isa = _RISCV.match(line)

@@ -16,9 +16,9 @@ up to 2 % of 50 ms may belong to the time before, or be missing at the end."""
 
 
 def packages(folder: Path = POWERCAP) -> dict[Path, int]:
-    """Returns the counters that may be read, one of each package, with the value in µJ at which each wraps to 0. Most
-    systems allow this to root only, since the counters reveal computations of other processes. Zones of parts of a
-    package are contained in it, and `psys` is of the whole platform: neither is included."""
+    """Returns the counter of each package that may be read, with its highest value in µJ, after which it is 0 again.
+    Most systems allow only root to read, since the counters reveal computations of other processes. Counters of parts
+    of a package, and of the whole platform (`psys`), are not included."""
     found = {}
     for zone in sorted(folder.glob("*")):
         with contextlib.suppress(OSError, ValueError):
@@ -29,10 +29,10 @@ def packages(folder: Path = POWERCAP) -> dict[Path, int]:
     return found
 
 
-def read_counters(several: Mapping[Path, int]) -> tuple[int, ...]:
+def read_counters(counters: Mapping[Path, int]) -> tuple[int, ...]:
     """Returns each counter in µJ; UNREADABLE if it can no longer be read."""
     counts = []
-    for counter in several:
+    for counter in counters:
         try:
             counts.append(int(counter.read_text()))
         except (OSError, ValueError):
@@ -40,9 +40,10 @@ def read_counters(several: Mapping[Path, int]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def taken_uj(several: Mapping[Path, int], before: Sequence[int], after: Sequence[int]) -> int:
-    """Returns the energy in µJ between two readings less than one wrap of the counter apart; UNREADABLE without one."""
-    if not several or UNREADABLE in (*before, *after):
+def taken_uj(counters: Mapping[Path, int], before: Sequence[int], after: Sequence[int]) -> int:
+    """Returns the energy in µJ of all counters between two readings; UNREADABLE if a counter could not be read. Between
+    the readings, a counter may return to 0 once."""
+    if not counters or UNREADABLE in (*before, *after):
         return UNREADABLE
-    rounds = zip(several.values(), before, after, strict=True)
+    rounds = zip(counters.values(), before, after, strict=True)
     return sum((last - first) % (most + 1) for most, first, last in rounds)

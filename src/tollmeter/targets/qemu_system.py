@@ -160,7 +160,7 @@ class Wire:
 
 
 class Guest(Target):
-    """A target for one of BOARDS. emulator: build/emulator. scratch: its temporary files.
+    """A target for one of BOARDS. emulator: folder build/emulator. scratch: folder for temporary files.
 
     Raises Failure if the board is not known or its emulator is not installed."""
 
@@ -223,11 +223,12 @@ class Guest(Target):
         return self._packed[executable]
 
     def _fitted(self, executable: str, visit: Visit) -> Visit:
-        """Returns the visit for the guest's only CPU, which is one of this machine's under KVM."""
+        """Returns the visit for the only CPU of the guest, with fewer samples if it is emulated. Under KVM, pins the
+        emulator to the CPU of the visit."""
         wire = self._ready_for(executable, patience_s(visit, BOOT_S))
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
         if self._by_hardware:
-            # A guest's CPU is a thread of its emulator, and the system would move that about.
+            # A guest's CPU is a thread of its emulator, which the system would move between CPUs.
             for thread in Path(f"/proc/{wire.process}/task").iterdir():
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(thread.name), {visit.cpus[0] if visit.cpus else _ONLY_CPU})
@@ -247,7 +248,7 @@ class Guest(Target):
             self._wire.send("interrupt")
 
     def close(self) -> None:
-        """Ends the guest and forgets its files."""
+        """Ends the guest, and removes its temporary files."""
         self._stop()
         self._held.close()
         atexit.unregister(self.close)

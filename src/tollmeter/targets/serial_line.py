@@ -2,11 +2,12 @@
 """A board at the end of a serial line, with the protocol of guests: a line with a program and its arguments is sent,
 and records and the exit status are received (emulator/init.c).
 
-The line may lose, duplicate and insert bytes. Records are found by their checksums, and the end by its words or by a
-whole stream. A visit whose records did not all arrive is requested again: no stream is assembled from two.
+The line may lose, duplicate and insert bytes. Records are recognized by their checksums, and the end of a visit by its
+exit status or by a complete stream of records. A visit of which a record is lost is requested again: no stream is
+assembled from two visits.
 
-If this machine is the board's clock, the probe marks its batches on that line, by bytes that no text contains: they are
-stamped as they arrive, and removed."""
+If this machine is the board's clock, the probe marks its batches on the line, by bytes that no text contains. The bytes
+get timestamps when they arrive, and are removed."""
 
 from __future__ import annotations
 

@@ -243,8 +243,8 @@ class Ssh(Target):
             self._asking.append(commands.start("typed", command, **nowhere))
 
     def serve(self, executable: str) -> commands.Popen[bytes]:
-        """Starts a probe on the host as the other end of a network, while its standard input is open. It prints two
-        lines: the host's address, and its ports. Raises Failure if it cannot be started."""
+        """Starts a probe on the host as the other end of a network. The probe prints two lines, the host's address and
+        its ports, and runs until its standard input is closed. Raises Failure if it cannot be started."""
         script = _SERVE.format(there=shlex.quote(self.copy_of(executable)))
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
         command = self._connection.command(script)

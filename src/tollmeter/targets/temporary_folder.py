@@ -89,9 +89,8 @@ class TemporaryFolder:
 
 
 def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
-    """Returns a folder of this machine in $TMPDIR; in /tmp if there is none, or if its path is longer than most_bytes.
-
-    Raises Failure if it cannot be made."""
+    """Returns a new temporary folder on this machine, in $TMPDIR; in /tmp if TMPDIR is not set, or its path is longer
+    than most_bytes. prefix: beginning of the folder's name. Raises Failure if the folder cannot be created."""
     parent = os.environ.get("TMPDIR") or _USUAL
     template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
     try:

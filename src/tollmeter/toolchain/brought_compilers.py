@@ -44,14 +44,15 @@ def compiler_command(compiler: Words) -> tuple[str, ...]:
 
 
 def is_brought(compiler: Words) -> bool:
-    """Returns whether the compiler was downloaded; false before an ABI is requested."""
+    """Returns whether a compiler can be used now; one that Tollmeter downloads is first downloaded when an ABI needs
+    it."""
     if is_compiler_named(ZIG, compiler):
         return extras.is_installed(ZIG_EXTRA)
     return not is_compiler_named(MUSL, compiler) or musl_lack() is None
 
 
 def can_install_zig(compilers: Iterable[Words]) -> bool:
-    """Returns whether installing would provide one of the compilers."""
+    """Returns whether one of the compilers is ziglang, which is missing and may be installed."""
     is_wanted = any(is_compiler_named(ZIG, compiler) for compiler in compilers)
     return is_wanted and extras.may_install() and not extras.is_installed(ZIG_EXTRA)
 
@@ -62,8 +63,7 @@ def install_zig(root: Path) -> None:
 
 
 def musl_lack() -> str | None:
-    """Returns why musl's compiler does not compile here; None if it does. A missing compiler is reported by the
-    packages."""
+    """Returns why no program can be compiled with musl for SPARC here; None if it can."""
     if shutil.which(MUSL_COMPILER) is None:
         return f"no {MUSL_COMPILER}"
     return None if (ROOT / "build/emulator" / MUSL_SPECS).is_file() else "musl is not compiled for it"

@@ -11,10 +11,10 @@ from tollmeter.model import Failure
 
 class ElfMachine(NamedTuple):
     """A kind of CPU. sources: suffix of its assembly sources NAME.SOURCES.S, and the name of its compiler-rt builtins.
-    decoder: capstone's names of the architecture and the mode; empty if capstone cannot decode it. two_orders: it has
-    code in both byte orders. arithmetic: additions, subtractions, multiplications and divisions of binary floating
-    point, as capstone spells them; no moves, since an ABI may pass numbers in FPU registers that the body never
-    computes with."""
+    decoder: capstone's names of the architecture and the mode; empty if capstone cannot decode it. two_orders: whether
+    it runs code in both byte orders. arithmetic: additions, subtractions, multiplications and divisions of binary
+    floating point, as capstone spells them; no moves, since an ABI may pass numbers in FPU registers that the body
+    never computes with."""
 
     sources: str
     decoder: Sequence[str] = ()

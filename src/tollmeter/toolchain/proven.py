@@ -174,7 +174,7 @@ def _is_of_runtime(path: str) -> bool:
 
 
 def _libraries(root: Path, abi: Abi, probes: Sequence[str]) -> dict[str, list[str]]:
-    """Returns for each probe the origin of each library that it is built with."""
+    """Returns for each probe the names and texts of the origin files of the libraries that it is built with."""
     named = libraries.named_by(root / "probes", probes)
     return {
         probe: [f"{path.name} {_text(path)}" for path in sorted(libraries.origins(root, names, abi.name))]

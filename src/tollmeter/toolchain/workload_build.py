@@ -117,8 +117,8 @@ def _call_names(compiler: str, abi: Abi, folder: Path) -> None:
 
 
 def _names_in(compiler: Sequence[str], header: str) -> dict[int, str]:
-    """Returns the system calls that a header defines; none if it does not exist. A number may be a sum, or that of
-    another macro."""
+    """Returns the names of the system calls that a header defines, by number; none if the header does not exist. The
+    header may define a number as a sum, or by another macro."""
 
     def preprocessed(source: str, option: str) -> str:
         words = [*compiler, "-E", option, "-x", "c", "-"]
@@ -162,7 +162,7 @@ def _program(
 
 
 def _age(root: Path, workload: Workload, abi: Abi) -> str:
-    """Returns a digest of all inputs. libtoll.a is one of them, and differs with another compiler."""
+    """Returns a digest of all inputs of a workload's build. It depends on the compiler, since libtoll.a does."""
     library = root / "build" / abi.name / "libtoll.a"
     parts = [msgspec.json.encode(workload), " ".join(abi.flags).encode()]
     return _digest([*parts, library.read_bytes(), (root / _OURS / "command.c").read_bytes()])
