@@ -327,7 +327,7 @@ def test_the_script_is_kept_for_the_next_time_and_made_again_when_it_is_gone(
         made.append(1)
         return text
 
-    monkeypatch.setattr(page_module, "_made", make)
+    monkeypatch.setattr(page_module, "_drawing_script", make)
     first, second = page_module.chart_script_text(tmp_path), page_module.chart_script_text(tmp_path)
     assert first == second and len(made) == 1
     assert "</script" not in first and "<!--" not in first
@@ -340,5 +340,5 @@ def test_where_the_script_cannot_be_kept_the_page_is_still_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "build").write_text("in the way")
-    monkeypatch.setattr(page_module, "_made", lambda: "x" * 200_000)
+    monkeypatch.setattr(page_module, "_drawing_script", lambda: "x" * 200_000)
     assert page_module.chart_script_text(tmp_path / "build") == "x" * 200_000
