@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a plan's visits, and journals each before the next begins.
+"""Makes the visits of a plan, and writes each to the journal before the next begins.
 
 `Schedule` chooses the next visit, a target makes it, and between rounds the judge reports which points have converged.
 Given the outcomes of an interrupted run, it makes the missing visits; a visit is identified by point, round and
@@ -26,10 +26,10 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "conduct", "hold_m
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
-    """Measures until all points have converged, the budget is spent or a stop is requested; the journal's last note
-    states which.
+    """Measures until all points have converged, the budget is spent or a stop is requested, and returns the last note
+    of the journal, which states the reason.
 
-    done and seconds_before: duration of the earlier sessions, for a run that is resumed."""
+    done, seconds_before: outcomes and duration in seconds of the earlier sessions, if a run is resumed."""
     run = _Run(plan, stage, done, seconds_before)
     with no_collections():
         status, reason = run.to_the_end()
@@ -53,13 +53,14 @@ class _Run:
             self._keep(earlier)
 
     def note(self, status: str, reason: str | None = None, left_behind: int = 0) -> Session:
+        """Writes a note with the present conditions to the journal, and returns it."""
         seen = self._stage.watch.seen(left_behind) if self._stage.watch else None
         session = Session(status, self._seconds_before + self._stage.now() - self._began, reason, seen)
         self._stage.journal.note(session)
         return session
 
     def to_the_end(self) -> tuple[str, str | None]:
-        """Makes all visits, and returns how the session ended: status and reason."""
+        """Makes all visits, and returns the status and the reason with which the session ended."""
         schedule, stopping = self._schedule, self._stage.stopping
         while self._begin():
             while not self._excess and (visit := schedule.next(self._left())) and not stopping.asked:
@@ -75,15 +76,16 @@ class _Run:
         return "budget", f"the measuring time ({self._plan.budget_seconds:.0f} s) was used up"
 
     def _begin(self) -> bool:
-        """Begins a round. If the last review leaves no point to visit, another review decides."""
+        """Begins a round, and returns whether there is one. If the last review leaves no point to visit, a review of
+        all visits decides."""
         schedule = self._schedule
         return not schedule.is_cut and (
             schedule.begin(self._left()) or (self._review(anew=True) and schedule.begin(self._left()))
         )
 
     def _review(self, *, anew: bool = False) -> bool:
-        """Applies the review that was begun, refines curves, records the state, and begins another review if there are
-        enough new visits. anew: wait for a review of all visits."""
+        """Applies the review that was begun, refines curves, writes a note, and begins another review if there are
+        enough new visits. Returns whether a review was applied. anew: wait for a review of all visits."""
         judging, is_new = self._judging, False
         for _ in range(2):
             judging.begin(anew=anew)
@@ -94,6 +96,7 @@ class _Run:
         return is_new
 
     def _make(self, visit: Visit) -> None:
+        """Makes one visit, and learns its cost."""
         stage, point = self._stage, visit.point
         left_s = max(0.0, self._left())
         stage.observer.visit(visit, 1 - left_s / self._plan.budget_seconds, left_s)
@@ -102,10 +105,11 @@ class _Run:
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         visited = self._record(stream)
         waited_s, counted_s = visited.waited_ns / 1e9, visited.counted_ns / 1e9
-        if visited.status == "ok":  # a refusal says nothing of what another visit takes
+        if visited.status == "ok":  # a refusal does not show the cost of another visit
             self._schedule.learn(visit, stage.now() - began - waited_s - counted_s, counted_s)
 
     def _record(self, stream: bytes) -> Outcome:
+        """Writes the records of a visit to the journal, and returns its outcome."""
         self._stage.journal.append(stream)
         visited = outcome(stream, self._reader)
         self._keep(visited)
@@ -113,14 +117,17 @@ class _Run:
         return visited
 
     def _keep(self, outcome: Outcome) -> None:
+        """Adds an outcome to the judged visits."""
         self._excess = self._excess or self._stage.judge.excess(outcome)
         if outcome.status != "interrupted":
             self._judging.add(outcome)
 
     def close(self) -> None:
+        """Waits for a review in progress."""
         self._judging.close()
 
     def _has_ended(self, place: Place) -> bool:
+        """Returns whether the process of the last layout of a point on these CPUs no longer waits for a visit."""
         point, cpus = place
         pool, executable = self._stage.pool, self._stage.executables[point.probe, point.abi]
         return pool is not None and is_here(point.target) and (executable, point.parameters, cpus) not in pool
@@ -130,7 +137,8 @@ class _Run:
         return self._plan.budget_seconds - (self._stage.now() - self._began)
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
-        """Records a refusal for each planned point without a visit: its row then states the reason."""
+        """Records a refusal for each planned point without a visit, so that its row states the reason. reason: for
+        points that could have been visited."""
         gaps = self._plan.gaps()
         for point in dict.fromkeys([*gaps, *self._schedule.points]):
             if not self._judging.seen.get(point):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews concurrent with visits: a thread on the host's CPU judges while a visit is measured on another CPU, unless
-the core's width shows that this disturbs the visits, or the system starts no thread."""
+"""Makes reviews during visits: a thread on the CPU of the host process judges while a visit is measured on another CPU.
+If the width of the core shows that this disturbs the visits, or the system starts no thread, reviews wait for the
+visits."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ from tollmeter.model import Outcome, Samples
 T = TypeVar("T")
 
 _LEAST_VISITS = 20
-"""Visits of each kind, beside a review and alone, from which their contended shares are compared. Reviews wait for the
-visits if more are contended beside them than chance explains; if only a few more are, waiting costs more."""
+"""Number of visits during reviews, and of others, from which their contended shares are compared. Reviews wait for the
+visits if far more of these are contended during reviews, beyond chance; if only a few more are, waiting costs more."""
 _TURN_S = 0.001
 """Time in seconds for which the interpreter lets a review continue when a visit has ended. The default of 5 ms would
-apply to each system call."""
+apply to each system call of the visiting thread."""
 
 
 class ReviewThread(Generic[T]):
-    """A thread that makes one review at a time. The host's CPU may be the sibling of the measured CPU, as in guests
-    whose hypervisor moves their CPUs: visits concurrent with a review are then contended more often than other
-    visits."""
+    """A thread that makes one review at a time. The CPU of the host process may be the sibling hyperthread of the
+    measured CPU, as in guests whose hypervisor moves their CPUs: visits during a review are then contended more often
+    than other visits."""
 
     def __init__(self, *, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
@@ -41,11 +42,12 @@ class ReviewThread(Generic[T]):
 
     @property
     def is_under_way(self) -> bool:
+        """Returns whether a review was begun whose result was not taken."""
         return self._under_way is not None
 
     def begin(self, make: Callable[[], T], new: Sequence[Outcome]) -> None:
-        """Begins a review. new: visits that the review reads for the first time. Their columns are made before the
-        thread starts, since visits are added while it runs."""
+        """Begins a review. new: visits that the review reads for the first time. Their columns are made here, since
+        visits are added to the same block while the thread runs."""
         for outcome in new:
             Samples.of(outcome.samples).columns.columns()
         if self._threads and self._is_allowed:
@@ -58,7 +60,8 @@ class ReviewThread(Generic[T]):
             self._under_way.set_result(make())
 
     def taken(self, *, wait: bool) -> T | None:
-        """Returns the result if it is available; None if it is not. wait: waits for it."""
+        """Returns the result of the review that was begun; None if it is not available. wait: whether to wait for
+        it."""
         done = self._under_way
         if done is None or not (wait or done.done()):
             return None
@@ -73,29 +76,32 @@ class ReviewThread(Generic[T]):
         self._is_allowed = self._is_allowed and not self._disturbs()
 
     def _disturbs(self) -> bool:
+        """Returns whether visits during reviews are contended more often than other visits, beyond chance."""
         if min(self._visits) < _LEAST_VISITS:
             return False
-        alone, beside = (some / of for some, of in zip(self._contended, self._visits, strict=True))
-        usual = sum(self._contended) / sum(self._visits)
-        error = sqrt(usual * (1 - usual) * sum(1 / of for of in self._visits))
-        return beside - alone > max(FEW, PROVEN * error)
+        share_alone, share_beside = (
+            contended / visits for contended, visits in zip(self._contended, self._visits, strict=True)
+        )
+        share = sum(self._contended) / sum(self._visits)
+        error = sqrt(share * (1 - share) * sum(1 / visits for visits in self._visits))
+        return share_beside - share_alone > max(FEW, PROVEN * error)
 
     def close(self) -> None:
-        """Waits for the thread."""
+        """Waits for the thread, and restores the switch interval of the interpreter."""
         if self._threads:
             self._threads.shutdown()
         sys.setswitchinterval(self._turn_s)
 
 
 def _priority() -> tuple[int, int] | tuple[()]:
-    """Returns policy and priority of this thread; an empty tuple if the system does not report them."""
+    """Returns the scheduling policy and priority of this thread; empty if the system does not report them."""
     with contextlib.suppress(OSError):
         return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
     return ()
 
 
 def _as_the_host(policy: int = os.SCHED_OTHER, priority: int = 0) -> None:
-    """Sets this thread to the priority of the visiting thread, which waits for the interpreter's lock while other
+    """Gives this thread the priority of the visiting thread, which waits for the interpreter's lock while other
     programs keep this thread from its CPU."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, policy, os.sched_param(priority))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the judge between rounds for the visits that each point needs, and the points that curves lack."""
+"""Asks the judge between rounds which visits each point needs, and which points curves lack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Judging:
     """The reviews of one run. seen: its visits by point."""
 
     def __init__(self, plan: Plan, judge: Judge, *, beside: bool = False) -> None:
-        """Creates the reviews. beside: whether a review may run during visits."""
+        """Creates the reviews of a run. beside: whether a review may run during visits."""
         self._plan = plan
         self._judge = judge
         self.seen: dict[Point, list[Outcome]] = {}
@@ -41,8 +41,8 @@ class Judging:
         return self._beside.is_under_way
 
     def begin(self, *, anew: bool = False) -> None:
-        """Begins a review of all visits if their number grew by a tenth since the last review; with anew, if it grew at
-        all."""
+        """Begins a review of all visits if their number grew by a tenth since the last review; with `anew`, if it grew
+        at all."""
         visits = self._reviewed + len(self._unread)
         if self._beside.is_under_way or not self._unread or (not anew and visits < (1 + FEW) * self._reviewed):
             return
@@ -51,6 +51,7 @@ class Judging:
         self._beside.begin(lambda: self._all_wanted(seen), new)
 
     def _all_wanted(self, seen: Seen) -> dict[Point, float]:
+        """Returns the number of visits that each point needs."""
         self._judge.look([outcome for several in seen.values() for outcome in several])
         wanted: dict[Point, float] = {}
         for point in seen:
@@ -58,7 +59,8 @@ class Judging:
         return wanted
 
     def take(self, *, wait: bool = False) -> bool:
-        """Applies the review that was begun, if it is complete or waited for. Returns whether there was one."""
+        """Applies the review that was begun if it is complete, and returns whether it was. wait: whether to wait for
+        it."""
         wanted = self._beside.taken(wait=wait)
         if wanted is None:
             return False
@@ -67,30 +69,34 @@ class Judging:
         return True
 
     def close(self) -> None:
+        """Waits for a review in progress."""
         self._beside.close()
 
     def full_width(self, point: Point) -> float:
+        """Returns the independent additions per cycle of the uncontended core; 0 if unknown."""
         return self._judge.full_width(point)
 
     def differing(self) -> Sequence[Point]:
-        """Returns points that were measured in another state of the machine than the other points; none while a review
-        is running."""
+        """Returns the points that were measured in another state of the machine than the others; none while a review is
+        running."""
         return () if self.is_under_way else self._judge.differing(self.seen)
 
     def visits_wanted(self, point: Point) -> float:
-        """Returns the total number of visits that the point needs by the last review; for a point that it did not see,
-        the number for an interval. The reference point of interleaved comparisons is needed as long as any point
-        compared with it."""
+        """Returns the total number of visits that the point needs by the last review; for a point that was not
+        reviewed, the number for an interval. The reference point of interleaved comparisons needs as many as the point
+        compared with it that needs most."""
         if point not in self._wanted and self.is_under_way:
             return LEAST_VISITS
         return self._want(point, self.seen, self._wanted)
 
     def _want(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
+        """Returns the number of visits that a point needs, and keeps it. wanted: known numbers."""
         if point not in wanted:
             wanted[point] = self._visits_wanted(point, seen, wanted)
         return wanted[point]
 
     def _visits_wanted(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
+        """Returns the number of visits that a point needs, by the judge. seen: visits of each point."""
         own = seen.get(point, [])
         firsts = [first for first, reference in self._plan.against.items() if reference == point]
         ratios = [self._want(first, seen, wanted) for first in firsts if not _is_refused(seen.get(first, ()))]
@@ -99,7 +105,7 @@ class Judging:
             ratios = [self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))]
         if ratios:
             return max(ratios)
-        # Where nothing but ratios was asked for, one that cannot be had wants no more.
+        # If only ratios were requested, a point without a possible ratio needs no visit.
         if self._plan.is_of_pairs:
             return 0
         return self._judge.visits_wanted(own, self._plan.probes[point.probe])
@@ -109,14 +115,16 @@ class Judging:
         self.take(wait=True)
         seen = len(self.seen.get(point, ()))
         if point not in self._wide:
-            alike = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
-            pairs = self._judge.wide_pairs([outcome for other in alike for outcome in self.seen[other]], point)
+            points_of_matrix = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
+            pairs = self._judge.wide_pairs(
+                [outcome for other in points_of_matrix for outcome in self.seen[other]], point
+            )
             self._wide[point] = seen, pairs
         since, pairs = self._wide[point]
         return pairs[seen - since :]
 
     def wished(self, curve: SweepCurve) -> list[Point]:
-        """Returns the points that the curve lacks; for a refused curve, the points of its replacement."""
+        """Returns the points that the curve lacks; for a refused curve, the first points of its replacement."""
         of_curve = self._visits_by_value(curve)
         if curve.refused and of_curve and all(_is_refused(outcomes) for outcomes in of_curve.values()):
             curve = curve.in_place()
@@ -134,8 +142,10 @@ class Judging:
         return [curve.at(value) for value in wished if value in curve.grid]
 
     def _visits_by_value(self, curve: SweepCurve) -> dict[int, Sequence[Outcome]]:
+        """Returns the visits of each visited point of a curve, by its value."""
         return {value: outcomes for value in curve.grid if (outcomes := self.seen.get(curve.at(value)))}
 
 
 def _is_refused(outcomes: Sequence[Outcome]) -> bool:
+    """Returns whether there are visits, and the machine does not support any."""
     return bool(outcomes) and all(outcome.status == "unsupported" for outcome in outcomes)

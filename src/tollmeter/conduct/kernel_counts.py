@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's counts since boot: time that tasks waited, pages moved, and interrupts of CPUs."""
+"""Reads counts of the kernel since boot: time that tasks waited, pages moved, and interrupts of CPUs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 _PAGING = ("pswpin", "pswpout", "pgmajfault", "numa_hint_faults", "numa_pages_migrated", "zone_reclaim_failed",
            "zone_reclaim_success")  # fmt: skip
-"""Names of the used counts in /proc/vmstat. A further count, `allocstall`, is the sum over zones of allocations that
-had to reclaim pages first."""
+"""Names of the used counts in /proc/vmstat. A further one, `allocstall`, is the sum over zones of allocations that
+first had to reclaim pages."""
 _STALL = "allocstall"
 _FEWEST = 1.0
-"""Lowest rate of a recorded source in interrupts a second."""
+"""Lowest rate of a source that is recorded, in interrupts a second."""
 
 
 def waited_us(proc: Path, resource: str) -> int | None:
-    """Returns the microseconds in which some task waited for `cpu` or `memory` (Documentation/accounting/psi.rst); None
-    if unreported."""
+    """Returns the us for which some task waited for `cpu` or `memory` (Documentation/accounting/psi.rst); None if
+    unreported. proc: path of /proc."""
     with contextlib.suppress(OSError, ValueError):
-        some = (proc / "pressure" / resource).read_text(encoding="ascii").partition("\n")[0]
-        return int(some.rpartition("total=")[2])
+        line = (proc / "pressure" / resource).read_text(encoding="ascii").partition("\n")[0]
+        return int(line.rpartition("total=")[2])
     return None
 
 
@@ -62,6 +62,6 @@ def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
 
 
 def frequent(counts: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Returns the frequent sources, the most frequent first, each with its rate per second."""
+    """Returns the rate per second of each frequent source, the most frequent first. seconds: time of the counts."""
     rates = {name: round(count / seconds, 1) for name, count in counts.items()} if seconds > 0 else {}
     return {name: rates[name] for name in sorted(rates, key=lambda name: -rates[name]) if rates[name] >= _FEWEST}

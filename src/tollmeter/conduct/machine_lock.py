@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock that lets only one run at a time measure on a machine, since two would disturb each other.
+"""Locks the machine, so that only one run at a time measures on it: two would disturb each other.
 
-The lock is a file that every user may open and that no process needs to remove: the kernel releases it when the holding
-process ends for any reason. The file is empty."""
+The lock is on an empty file that every user may open. No process needs to remove it: the kernel releases the lock when
+the holding process ends for any reason."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 def hold_machine_lock(
     report: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False
 ) -> Iterator[bool]:
-    """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: do not wait.
-    Yields whether another run is known to measure at the same time."""
+    """Waits until no other run measures, or until a stop is requested; reports the wait first. Yields whether another
+    run is known to measure at the same time. beside: do not wait. stopped: returns whether a stop was requested."""
     descriptor = _open_lock()
     if descriptor is None:
         report("no file for the machine's lock can be made: another run may measure at the same time")
@@ -49,6 +49,7 @@ def hold_machine_lock(
 
 
 def _acquired(descriptor: int) -> bool:
+    """Tries to get the lock once, and returns whether it succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -59,8 +60,9 @@ def _acquired(descriptor: int) -> bool:
 
 
 def _open_lock() -> int | None:
-    """Opens the lock file; TOLL_LOCK names another folder, shared by containers. First without O_CREAT, which the
-    kernel refuses on another user's file in a folder that all may write (fs.protected_regular)."""
+    """Opens the lock file; None if no folder permits it. TOLL_LOCK names another folder, for containers that share it.
+    First tries without O_CREAT, which the kernel refuses for a file of another user in a folder that all may write
+    (fs.protected_regular)."""
     named = os.environ.get("TOLL_LOCK")
     for folder in (Path(named),) if named else _USUAL:
         for making in (0, os.O_CREAT):
@@ -75,10 +77,10 @@ def _open_lock() -> int | None:
 
 @contextlib.contextmanager
 def pinned_to(cpu: int | None, report: Callable[[str], None]) -> Iterator[None]:
-    """Pins this process to one CPU, and restores its CPUs at the end. Reports a system that does not permit it, and at
-    the end whether the process got no time on this CPU and was released to all CPUs.
+    """Pins this process to one CPU, and restores its CPUs at the end. Reports if the system does not permit it, and at
+    the end if the process got no time on this CPU and was therefore released to all CPUs.
 
-    Child processes inherit the CPU and leave it immediately: the runtime pins every worker to the CPU of its visit."""
+    Child processes inherit the CPU, and leave it immediately: the runtime pins every worker to the CPU of its visit."""
     before: set[int] = set()
     with contextlib.suppress(OSError):
         before = os.sched_getaffinity(0)
@@ -105,8 +107,8 @@ def pinned_to(cpu: int | None, report: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept_from_starving() -> Iterator[None]:
-    """Starts a process that releases this one if it starves. It is started before this process is pinned. Without
-    effect if no process can be started."""
+    """Runs a second process that releases this one if it gets no CPU time. It must be started before this process is
+    pinned. Without effect if no process can be started."""
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
             command = [sys.executable, "-I", "-S", starvation.__file__, str(os.getpid())]
@@ -116,7 +118,7 @@ def _kept_from_starving() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Disables garbage collection during a run. A run keeps its objects to its end: collections between visits find no
+    """Disables garbage collection during a run, which keeps its objects to its end: collections between visits find no
     garbage, and take longer each time."""
     gc.disable()
     try:

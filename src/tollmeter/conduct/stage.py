@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a run: the components that it uses, and the observers that it informs."""
+"""The components that a run uses, and the observers that it informs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from tollmeter.targets.target import Target
 
 
 class Judge(Protocol):
-    """A judge of the precision of numbers. It is injected, since the analysis is in a higher layer."""
+    """Judges the precision of numbers. It is injected, since the analysis is in a higher layer."""
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
-        """Reads the new visits among all outcomes, and updates the properties that a single point does not show."""
+        """Reads the new visits among all outcomes, and updates properties that a single point does not show."""
 
     def full_width(self, point: Point) -> float:
         """Returns the independent additions per cycle of the uncontended core, by the last look; 0 if unknown."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """Returns the total number of visits that the point needs: at most its present number if it has converged;
-        infinite if no number suffices."""
+        infinite if no number suffices. outcomes: visits of the point."""
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """Returns the visits that the two points of an interleaved comparison need. outcomes: visits of both."""
+        """Returns the total number of visits that each of two interleaved points needs. outcomes: visits of both. pair:
+        the point and its reference."""
 
     def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
         """Returns the pairs of CPUs of a point whose intervals are too wide. outcomes: visits of its matrix."""
@@ -39,26 +40,25 @@ class Judge(Protocol):
         visit."""
 
     def excess(self, outcome: Outcome) -> str:
-        """Returns how a visit exceeds an absolute limit, which ends the run; empty if it does not."""
+        """Returns how a visit exceeds an absolute limit that the user set, which ends the run; empty if it does not."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
 
 class Observer:
-    """An observer that is informed of the run's progress, and ignores it. One that does not must be quick; it is never
-    called during a visit."""
+    """Receives the progress of a run, and ignores it. A subclass must be quick; it is never called during a visit."""
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
-        """Receives the visit that begins, the used share of the budget, and its remaining seconds."""
+        """Receives the visit that begins, the used share of the budget, and the remaining seconds of the budget."""
 
     def outcome(self, outcome: Outcome) -> None:
-        """Receives the outcome of the visit."""
+        """Receives the outcome of a visit."""
 
 
 class Stage(NamedTuple):
-    """The components of a run. executables: path by (probe, ABI). now: monotonic seconds. pool: the processes that wait
-    for visits on this machine, or None. watch: reports other activity on this machine; None if this machine is not
-    measured. reviews_beside: whether the host has a CPU for reviews on which no single worker is measured."""
+    """The components of a run. executables: path by probe and ABI. now: returns monotonic seconds. pool: the processes
+    that wait for visits on this machine, or None. watch: reports other activity on this machine; None if this machine
+    is not measured. reviews_beside: whether the host has a CPU for reviews on which no single worker is measured."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handling of Ctrl-C, `kill` and a closed terminal: the first signal ends the run after the current sample, the second
-ends it immediately."""
+"""Handles Ctrl-C, `kill` and a closed terminal: the first signal ends the run after the current sample, the second ends
+it immediately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from tollmeter.model import Failure
 
 _INTERRUPTED = 130
-"""Exit status after SIGINT, as a shell gives it: 128 and the signal's number, 2."""
+"""Exit status after SIGINT, as a shell returns it: 128 plus the number of the signal, 2."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -22,12 +22,12 @@ class Stopping:
     """A context in which the first signal sets `asked`, and the second raises KeyboardInterrupt. signal: number of the
     first signal.
 
-    A signal may arrive in the middle of a write to journal or terminal, so its handler writes nothing, and a sleeping
-    thread prints the message. Python delivers signals to the main thread only: in another thread the context has no
-    effect. A Failure after the first signal keeps its sentence, and has the exit code of an interrupted command."""
+    A signal may arrive during a write to the journal or terminal, so its handler writes nothing, and a sleeping thread
+    prints the message. Python delivers signals to the main thread only: in another thread the context has no effect. A
+    Failure after the first signal keeps its sentence, and gets the exit code of an interrupted command."""
 
     def __init__(self, answer: Callable[[], object] = lambda: None) -> None:
-        """Creates the context. answer: called once, at the first signal."""
+        """Creates the context. answer: called once, in a thread, after the first signal."""
         self.asked = False
         self.signal: int | None = None
         self._interrupts: tuple[Callable[[], object], ...] = ()
@@ -37,8 +37,8 @@ class Stopping:
         self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
 
     def reach(self, *interrupts: Callable[[], object]) -> None:
-        """Sets the functions by which a signal ends the operations in progress, each safe inside a signal handler;
-        calls them immediately if a signal has already arrived."""
+        """Sets the functions by which a signal ends the operations in progress, each safe inside a signal handler. If a
+        signal has already arrived, calls them immediately."""
         self._interrupts = interrupts
         if self.asked:
             self._interrupt()
@@ -62,11 +62,13 @@ class Stopping:
             raise Failure(f"interrupted: {error.sentence}", _INTERRUPTED) from error
 
     def _answer_when_asked(self) -> None:
+        """Waits for the first signal or the end of the context, and answers the signal."""
         self._woken.wait()
         if self.asked:
             self._answer()
 
     def _on_signal(self, number: int, _: object) -> None:
+        """Handles a signal."""
         if self.asked:
             raise KeyboardInterrupt
         self.asked, self.signal = True, number
@@ -74,5 +76,6 @@ class Stopping:
         self._woken.set()
 
     def _interrupt(self) -> None:
+        """Ends the operations in progress."""
         for interrupt in self._interrupts:
             interrupt()

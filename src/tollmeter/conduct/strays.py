@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that a probe left in their own session, where no signal to its group reaches them: they would run during
-every later visit. Their environment contains the id of this process.
+"""Ends processes that a probe left in a session of their own, where no signal to its group reaches them: they would run
+during every later visit. Their environment contains the id of this process.
 
-Process ids are reused, and differ between containers. So a process is treated as a stray only if it runs as this user,
-in this PID namespace, and began after this process; and a descriptor holds it before it is examined."""
+Process ids are reused, and differ between containers. So a process is ended only if it runs as this user, in this PID
+namespace, and began after this process; and a pidfd is opened before it is examined."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ GONE_WITHIN_S = 1.0
 
 
 def children(process: int) -> list[int]:
+    """Returns the ids of the live children of a process."""
     processes: list[int] = []
     for task in (PROC / f"{process}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
@@ -27,20 +28,20 @@ def children(process: int) -> list[int]:
 
 
 def family(process: int) -> set[int]:
-    """Returns the process and its descendants whose ancestors still live."""
+    """Returns a process and its live descendants, except below an ancestor that has ended."""
     return {process}.union(*(family(child) for child in children(process)))
 
 
 def end_strays() -> int:
     """Ends the processes that probes left behind, and returns how many there were."""
-    mark, own, ended = b"TOLL_PARENT=%010d" % os.getpid(), family(os.getpid()), 0
+    mark, family_ids, ended = b"TOLL_PARENT=%010d" % os.getpid(), family(os.getpid()), 0
     for entry in PROC.iterdir():
-        if not entry.name.isdigit() or int(entry.name) in own:
+        if not entry.name.isdigit() or int(entry.name) in family_ids:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError), _held(int(entry.name)) as stray:
             if _is_own(entry, mark):
                 signal.pidfd_send_signal(stray, signal.SIGKILL)
-                # Until it is gone it holds a CPU and reads as before: a busy machine takes its time over that.
+                # Waits for its end, which takes time on a busy machine: until then it uses a CPU and is found again.
                 select.select([stray], [], [], GONE_WITHIN_S)
                 ended += 1
     return ended
@@ -48,15 +49,16 @@ def end_strays() -> int:
 
 @contextlib.contextmanager
 def _held(process: int) -> Iterator[int]:
-    """Yields a pidfd of the process, which never refers to a later process with that id."""
-    held = os.pidfd_open(process)
+    """Yields a pidfd of the process, which never refers to a later process with the same id."""
+    pidfd = os.pidfd_open(process)
     try:
-        yield held
+        yield pidfd
     finally:
-        os.close(held)
+        os.close(pidfd)
 
 
 def _is_own(entry: Path, mark: bytes) -> bool:
+    """Returns whether a process was started by a probe of this run. mark: variable of its environment."""
     own = PROC / str(os.getpid())
     return (
         mark in (entry / "environ").read_bytes().split(b"\0")
@@ -67,5 +69,6 @@ def _is_own(entry: Path, mark: bytes) -> bool:
 
 
 def _began(entry: Path) -> int:
-    """Returns the start time of a process in ticks since boot. A program's name may contain blanks and brackets."""
+    """Returns the start time of a process in ticks since boot. The name of the program, which may contain blanks and
+    brackets, is skipped."""
     return int((entry / "stat").read_bytes().rpartition(b")")[2].split()[19])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions around a run: other programs on its CPUs, and the limits of this process.
+"""Records conditions around a run: other programs on its CPUs, and the limits of this process.
 
-Probes inherit the host's niceness, scheduling policy and control group. A single sample does not show these: a probe
-that a quota stops half of the time is measured only while it runs."""
+Probes inherit the niceness, scheduling policy and control group of the host process. A single sample does not show
+these: a probe that a quota stops half of the time is measured only while it runs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _POLICIES = {
     os.SCHED_RR: "rr",
 }  # fmt: skip
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-"""Fields of a CPU in /proc/stat (proc(5)); guest time, which follows, is part of user time."""
+"""Fields of a CPU in /proc/stat (proc(5)). Guest time, which follows, is part of user time."""
 _IDLE, _IOWAIT = _FIELDS.index("idle"), _FIELDS.index("iowait")
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
-"""Fewest seconds of CPU time from which a share is computed, since the kernel counts in ticks of 10 ms."""
+"""Smallest number of seconds of CPU time from which a share is computed, since the kernel counts in ticks of 10 ms."""
 
 PROC = Path("/proc")
 
 
 class _Spent(NamedTuple):
-    """CPU time in seconds: available on the measured CPUs, busy there, and used by this process and its children."""
+    """CPU time in seconds. whole: available on the measured CPUs. worked: busy there. own: used by this process and its
+    children."""
 
     whole: float
     worked: float
@@ -44,10 +45,10 @@ class _Spent(NamedTuple):
 
 
 class Watch:
-    """The conditions of a session, from the creation of this object."""
+    """Watches the conditions of a session, from the creation of this object."""
 
     def __init__(self, cpus: Iterable[int], *, company: bool = False) -> None:
-        """Begins to watch. company: another run measures at the same time."""
+        """Begins to watch these CPUs. company: whether another run measures at the same time."""
         self._cpus = frozenset(cpus)
         self._company = company
         self._before = self._spent()
@@ -56,7 +57,7 @@ class Watch:
         self._paging, self._interrupts = kernel_counts.paging(PROC), kernel_counts.interrupts(PROC, self._cpus)
 
     def seen(self, left_behind: int = 0) -> Surroundings:
-        """Returns the conditions until now. left_behind: processes that probes left."""
+        """Returns the conditions until now. left_behind: number of processes that probes left."""
         status, lasted_s = _status(), time.monotonic() - self._began_s
         # Version 1 of control groups reports the highest number for no limit.
         limit, memory = control_groups.memory_bytes(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -74,7 +75,7 @@ class Watch:
         )  # fmt: skip
 
     def _unreadable(self) -> tuple[str, ...]:
-        """Returns the sources that could not be read, whose evidence is unknown."""
+        """Returns the sources that could not be read, so that their evidence is unknown."""
         is_readable = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),
@@ -87,6 +88,8 @@ class Watch:
         return tuple(name for name, readable in is_readable.items() if not readable)
 
     def _others(self) -> float | None:
+        """Returns the share of the time of the measured CPUs that other programs took; None if unreported, or after too
+        short a time."""
         now, before = self._spent(), self._before
         if now is None or before is None or now.whole - before.whole < _LEAST_S:
             return None
@@ -95,11 +98,12 @@ class Watch:
 
     @staticmethod
     def _waits() -> dict[str, int | None]:
+        """Returns the us for which some task waited for each resource since boot; None if unreported."""
         return {resource: kernel_counts.waited_us(PROC, resource) for resource in ("cpu", "memory")}
 
     def _pressure(self, resource: str, lasted_s: float) -> float | None:
-        """Returns the pressure as a share. The kernel's totals are in microseconds, so that a run of a tenth of a
-        second has a value too."""
+        """Returns the share of the time in which some task waited for the resource; None if unreported. The totals of
+        the kernel are in us, so even a run of a tenth of a second has a value."""
         now, before = kernel_counts.waited_us(PROC, resource), self._waited[resource]
         if now is None or before is None or not lasted_s:
             return None
@@ -117,7 +121,8 @@ class Watch:
 
 
 def _ticks(cpus: Collection[int]) -> list[list[int]]:
-    """Returns clock ticks of each CPU since boot; empty if the system does not report them."""
+    """Returns the clock ticks of each CPU since boot, in the order of _FIELDS; empty if the system does not report
+    them."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
         named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
@@ -135,6 +140,8 @@ def _own_s(tick_s: float) -> float:
 
 
 def _living_s(process: int, tick_s: float) -> float:
+    """Returns the CPU seconds of a live process and its ended children; 0 if they cannot be read. tick_s: seconds of a
+    tick."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         words = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         fields = dict(zip(FIELDS, words, strict=False))
@@ -142,11 +149,11 @@ def _living_s(process: int, tick_s: float) -> float:
     return 0.0
 
 
-# ---- what stops at a system call (proc_pid_status(5)) --------------------------------------------------------------
+# ---- filters and tracers of system calls (proc_pid_status(5)) ------------------------------------------------------
 
 
 def _status(process: int | str = "self") -> Mapping[str, int]:
-    """Returns the fields of a process's status; empty if it cannot be read."""
+    """Returns fields of a process's status by name; empty if it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / f"{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
         fields = dict(line.partition(":")[::2] for line in lines)
@@ -155,19 +162,22 @@ def _status(process: int | str = "self") -> Mapping[str, int]:
 
 
 def _filters(status: Mapping[str, int]) -> int | None:
-    """The number of seccomp filters, which probes inherit; kernels before 5.9 report only the mode."""
+    """Returns the number of seccomp filters, which probes inherit. Kernels before 5.9 report only the mode, for which 1
+    is returned."""
     least = int(status.get("Seccomp", 0) > 0)
     return max(least, status.get("Seccomp_filters", 0)) if status else None
 
 
 def _traced(status: Mapping[str, int]) -> bool | None:
-    """Returns whether a living probe, or without one this process, is traced: a tracer need not follow children."""
+    """Returns whether a live probe is traced; without a live probe, whether this process is. A tracer need not follow
+    children. None if unknown."""
     living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
     traced = [fields["TracerPid"] > 0 for fields in living if "TracerPid" in fields]
     return any(traced) if traced else status["TracerPid"] > 0 if "TracerPid" in status else None
 
 
 def _answers(ask: Callable[[int], object], of: int) -> bool:
+    """Returns whether a system call is permitted."""
     try:
         ask(of)
     except OSError:
@@ -175,7 +185,7 @@ def _answers(ask: Callable[[int], object], of: int) -> bool:
     return True
 
 
-# ---- how it is scheduled ------------------------------------------------------------------------------------------
+# ---- scheduling ---------------------------------------------------------------------------------------------------
 
 
 def _nice() -> int | None:
@@ -186,8 +196,9 @@ def _nice() -> int | None:
 
 
 def _policy() -> str:
+    """Returns the scheduling policy of the children of this process."""
     with contextlib.suppress(OSError):
         number = os.sched_getscheduler(0)
-        ordinary = number & os.SCHED_RESET_ON_FORK  # what this process starts is
+        ordinary = number & os.SCHED_RESET_ON_FORK  # children then have the ordinary policy
         return "other" if ordinary else _POLICIES.get(number, f"number {number}")
     return "other"

@@ -104,10 +104,10 @@ def as_many(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Yields visits whose iterations differ from those of the visits before and after, which agree: after a new
-    calibration the number would not return. Also yields first visits whose counted batches are not as long as their
-    samples, or twice as long. Two visits of one layout that a bundle requests at once are exempt: both get the same
-    iterations, which the first may find too few."""
+    """Yields visits whose iterations differ from those of the visits before and after, although these two agree: a new
+    calibration would not return to the same number. Also yields first visits whose counted batches are neither as long
+    as their samples nor twice as long. Two visits of one layout that a bundle requests at once are exempt, since both
+    get the same iterations."""
     order = np.argsort(timed.points, kind="stable")
     differs = np.zeros(len(order), dtype=bool)
     seeds = np.array([recorded.outcomes[place].seed for place in timed.places[order].tolist()], np.uint64)

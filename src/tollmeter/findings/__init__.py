@@ -36,15 +36,16 @@ Rule = Callable[[Results], Iterator[Finding]]
 RULES: dict[str, Rule] = {}
 _GRAVEST_FIRST = ("error", "warning", "note")
 LEAST_LOST = 0.001
-"""Share of the time lost to other activity from which a remedy is worth the effort."""
+"""Share of the time lost to other activity from which a finding is reported."""
 MOST_NAMED = 5
-"""Highest number of CPUs, pairs or sentences that one finding names: they fit on a screen."""
+"""Largest number of CPUs, pairs or sentences that one finding names, so that they fit on a screen."""
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",
     "machine.frequency_is_not_steady", "machine.time_is_hidden",
 )  # fmt: skip
-"""Findings about interference, inferred from times: a busy run shows these best."""
+"""Findings about interference that are inferred from times. They are reported even for a busy run, which shows them
+best."""
 
 
 def rules() -> dict[str, Rule]:
@@ -65,12 +66,13 @@ def all_findings(results: Results) -> tuple[Finding, ...]:
 
 
 def _gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Returns the findings, gravest first, then in the order of their names."""
     return tuple(sorted(findings, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))
 
 
 class Carried(NamedTuple):
-    """The findings of a run. findings: those that the run supports. withheld: names of the withheld ones, each once.
-    problems: number of withheld ones with a severity above `note`."""
+    """The findings that a run supports, and the others. findings: those reported. withheld: names of the others, each
+    once. problems: number of withheld names with a severity above `note`."""
 
     findings: tuple[Finding, ...]
     withheld: tuple[str, ...]
@@ -80,16 +82,16 @@ class Carried(NamedTuple):
 def carried(
     verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
 ) -> Carried:
-    """Returns the findings that the run supports. A short run has too few visits, and a busy run's numbers include
+    """Returns which findings the run supports. A short run has too few visits, and the numbers of a busy run include
     other workloads. Counted or read facts are never withheld.
 
-    from_all: findings from every row; from_known: findings from rows with enough visits for an interval. intercepted:
-    whether a filter or a tracer ran before system calls, which does not affect findings about memory."""
-    only = {"busy": ABOUT_INTERFERENCE, "held back": ABOUT_INTERFERENCE, "too short": ()}.get(verdict)
+    from_all: findings from every row. from_known: findings from rows with enough visits for an interval. intercepted:
+    whether a filter or a tracer intercepted system calls, which does not affect findings about memory."""
+    allowed_names = {"busy": ABOUT_INTERFERENCE, "held back": ABOUT_INTERFERENCE, "too short": ()}.get(verdict)
     facts = [finding for finding in from_all if finding.is_fact]
     inferred = [
         finding for finding in from_known
-        if not finding.is_fact and (only is None or finding.name in only)
+        if not finding.is_fact and (allowed_names is None or finding.name in allowed_names)
         and not (intercepted and finding.name.startswith(KERNEL))
     ]  # fmt: skip
     kept = _gravest_first([*facts, *inferred])
@@ -99,12 +101,12 @@ def carried(
     return Carried(kept, tuple(dict.fromkeys(finding.name for finding in withheld)), len(problems))
 
 
-# ---- what rules share ------------------------------------------------------------------------------------------------
+# ---- functions for rules ---------------------------------------------------------------------------------------------
 
 
 class FindingText(NamedTuple):
-    """The text of a finding. remedy, severity, name, proof: empty if they are the rule's own. settings: system settings
-    that help."""
+    """The text of a finding. remedy, severity, name, proof: empty or None for those of the rule. settings: system
+    settings that would help."""
 
     words: str
     evidence: Sequence[Evidence]
@@ -123,8 +125,9 @@ def rule(
     rank: Rank = "information",
     proof: Proof = "measured",
 ) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
-    """Returns a decorator that registers a rule under its function's name. name, severity, remedy, rank, proof: fields
-    of its findings. A finding of severity `note` neither prevents nor distorts measuring."""
+    """Returns a decorator that registers a rule under the name of its function. name, severity, remedy, rank, proof:
+    fields of its findings. A finding of severity `note` that would have a rank of DISTORTING is ranked as
+    information."""
 
     def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)
@@ -150,51 +153,54 @@ def rule(
 
 
 def own_rows(results: Results, *meanings: str) -> list[Row]:
-    """Rows of the machine's own ABI and clock that have a number and one of the meanings."""
+    """Returns the rows of the machine's main ABI and hardware clock that have a number and one of the meanings."""
     return with_meaning(native(results.index.rows, results.index.machine.architecture), results.probes, *meanings)
 
 
 def native_rows(results: Results) -> list[Row]:
-    """Returns all rows of the machine's own ABI and clock, of any meaning."""
+    """Returns all rows of the machine's main ABI and hardware clock."""
     return native(results.index.rows, results.index.machine.architecture)
 
 
 def inferences(results: Results, kind: InferenceKind, **parameters: Value) -> list[Inference]:
-    """Returns the inferences of this kind at these values of its parameters, including those without a value."""
+    """Returns the inferences of this kind with these parameters, including those without a value."""
     return [i for i in results.index.inferred if i.kind == kind and parameters.items() <= i.parameters.items()]
 
 
 def value_of(inferences_: Sequence[Inference]) -> float | None:
-    """The value of the first inference; None if there is none, or it is not resolved."""
+    """Returns the number of the first inference; None if there is none, or if it is not resolved."""
     value = inferences_[0].value if inferences_ else None
     return value if isinstance(value, float) else None
 
 
 def is_refuted(results: Results, kind: InferenceKind) -> bool:
+    """Returns whether an inference of this kind is false, and not merely unresolved."""
     return any(inference.value is False for inference in inferences(results, kind))
 
 
 def row_evidence(row: Row) -> Evidence:
-    """The row's estimate under its name and parameters."""
+    """Returns the median of a row as evidence, under its probe, parameters and metric."""
     words = (row.probe, *assignments(row.parameters.items()), row.metric)
     return Evidence(what=" ".join(words), value=row.median or 0.0, unit=row.unit)
 
 
 def count_evidence(what: str, number: float) -> Evidence:
+    """Returns a count as evidence."""
     return Evidence(what=what, value=float(number), unit="count")
 
 
 def ratio_evidence(what: str, value: float) -> Evidence:
+    """Returns a ratio or a share as evidence."""
     return Evidence(what=what, value=value, unit="ratio")
 
 
 def is_separate(lower: Row, upper: Row) -> bool:
-    """Returns whether the interval of one lies completely below the other's."""
+    """Returns whether the interval of one row lies completely below that of the other."""
     return lower.high is not None and upper.low is not None and lower.high < upper.low
 
 
 def least_ratio(dividend: Row, divisor: Row) -> float:
-    """The lower end of the 95 % interval of the ratio of two rows; 0 if one has no interval."""
+    """Returns the lower end of the 95 % interval of the ratio of two rows; 0 if one has no interval."""
     if not (dividend.median and divisor.median and dividend.low and divisor.high):
         return 0.0
     half_widths = log(dividend.median / dividend.low), log(divisor.high / divisor.median)

@@ -27,14 +27,15 @@ from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
 """Highest latency of known products in cycles. First caches answer within 3 to 5 cycles, or up to 7 for wide loads;
-second caches within 8 to 30; third caches within 25 on a small ring, to about 120 across the mesh of a large server."""
+second caches within 8 to 30; third caches within 25 on a small ring, and up to about 120 across the mesh of a large
+server."""
 MOST_MEMORY_NS = 250.0
-"""Highest latency of local memory: it is 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
-one is of another socket's memory, or of memory behind a link."""
+"""Highest latency of local memory in ns: 60 ns in a desktop to about 180 ns in a server under a hypervisor. A higher
+latency is that of memory of another socket, or behind a link."""
 LEAST_WALK_BYTES = 4 * MIB
-"""Least bytes of a walk that a prefetcher shortens: more than a first and most second caches."""
+"""Smallest number of bytes of a walk that a prefetcher shortens: more than a first cache and most second caches."""
 LEAST_READING = 0.4
-"""Least share of the highest read rate that a level's loads reach."""
+"""Smallest share of the yardstick of a level that reading should reach."""
 FEATURE_BYTES = LOAD_BYTES["sse2"]
 """Load width in bytes that every 64-bit core has, twice a cycle. Wider loads are not required: without a timed kernel
 of this width there is no finding about the first cache."""
@@ -126,6 +127,7 @@ def geometry_disagrees(results: Results) -> Iterator[FindingText]:
 
 
 def _disagreement(name: str, what: str, measured: Inference, reported: int | None) -> Iterator[FindingText]:
+    """Yields a finding if a reported value lies outside the measured interval. what: the quantity in words."""
     if not isinstance(measured.value, float) or measured.low is None or measured.high is None or not reported:
         return
     if not measured.low <= reported <= measured.high:
@@ -293,6 +295,7 @@ def walk_is_not_random(results: Results) -> Iterator[FindingText]:
 
 
 def _contradicts(row: Row, other: Row) -> bool:
+    """Returns whether a row is so much faster than another one of at most equal size that one of them is wrong."""
     if row.high is None or other.low is None or row.unit != other.unit:
         return False
     return number(other, "size") <= number(row, "size") and row.high * MORE_THAN_TWICE < other.low

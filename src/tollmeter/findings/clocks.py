@@ -29,8 +29,9 @@ BOOST = (
     Setting(path="/sys/devices/system/cpu/intel_pstate/no_turbo", values=("0",)),
 )
 LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = NEGLIGIBLE, 0.02
-"""Smallest deviation of a clock's rate that is reported, with many visits and with few. A crystal is off by at most
-0.01 %, and the ratio of one visit was off by up to 0.6 % on busy machines. A run of 5 s may have one visit or two."""
+"""Smallest deviation of the rate of a clock that is reported, with many visits and with few. A crystal deviates by at
+most 0.01 %, but the ratio of one visit deviated by up to 0.6 % on busy machines. A run of 5 s may have one visit or
+two."""
 LEAST_RATES = 2 * LEAST_SAMPLES
 """Fewest readings of the core's rate for its scatter, and fewest in a third of a run for its drift."""
 EXPENSIVE_TRAP = 2.0

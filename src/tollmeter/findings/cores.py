@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about each core: its clock against other cores', its idle states, and its interrupts."""
+"""Rules about each core: its clock beside that of other cores, its idle states, and its interrupts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent, short
 
 OF_CPU = "cpu_"
-"""Prefix of gauges that hold the clock of one CPU."""
+"""Prefix of gauges that are the clock of one CPU in Hz."""
 LEAST_RAMP_NS = 200_000
 """Share of the clock after waking, and time to reach 95 % of it, from which a ramp is slow. A core that wakes at its
 clock has all of it within 100 us; hardware that raises the clock takes 0.5 ms or more."""
@@ -79,7 +79,7 @@ def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
 
 
 def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
-    """Returns unlike CPUs by the loops of every CPU, or by the clock alone if only that was measured."""
+    """Returns slow and contended CPUs, by the loops of every CPU, or by the clock alone if only that was measured."""
     rows = own_rows(results, MEANS)
     points = {(row.probe, row.abi, row.target) for row in rows}
     outcomes = [o for o in results.outcomes if (o.point.probe, o.point.abi, o.point.target) in points]
@@ -88,16 +88,16 @@ def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
 
 
 def clocks_of_cpus(results: Results) -> dict[tuple[str, str], EachCpu]:
-    """Returns the time of a cycle on each CPU, by gauges of their clocks, from the visits on the CPUs of the
-    last one."""
+    """Returns the time of a cycle on each CPU by gauges of their clocks, from the visits on the same CPUs as the last
+    one."""
     clocks: list[dict[int, float]] = []
     for outcome in native_outcomes(results.outcomes):
-        own = {
+        clock_of_cpu = {
             int(name.removeprefix(OF_CPU)): hz
             for name, hz in outcome.gauges.items()
             if outcome.status == "ok" and name.startswith(OF_CPU) and name.removeprefix(OF_CPU).isdigit() and hz > 0
         }
-        clocks += [own] if own else []
+        clocks += [clock_of_cpu] if clock_of_cpu else []
     if not clocks:
         return {}
     cpus = tuple(sorted(clocks[-1]))
@@ -106,6 +106,7 @@ def clocks_of_cpus(results: Results) -> dict[tuple[str, str], EachCpu]:
 
 
 def _cost_in_words(found: UnlikeCpus) -> str:
+    """Returns the clock or the cost of unlike CPUs, beside that of the others."""
     if found.loop == CLOCK:
         return f"clock {1 / found.cost:.2f} GHz, others {_span(1 / found.high, 1 / found.low, '.2f')}"
     return f"{STEP_WORDS[found.loop]} {found.cost:.3g} ns, others {_span(found.low, found.high, '.3g')}"
@@ -117,6 +118,7 @@ def _span(low: float, high: float, form: str) -> str:
 
 
 def _beside_others(found: UnlikeCpus) -> str:
+    """Returns the concurrent activity in words."""
     return "with all CPUs busy, " if found.beside == "all" else ""
 
 
@@ -225,6 +227,7 @@ def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
 
 
 def _rate(source: str, rate: float) -> Evidence:
+    """Returns the rate of an interrupt source as evidence."""
     return Evidence(what=f"interrupts of {source}", value=rate, unit="op/s")
 
 

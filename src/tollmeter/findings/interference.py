@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about other activity during the run, and about CPU time that the system withheld from it."""
+"""Rules about other activity during the run, and about CPU time that the run did not get."""
 
 from __future__ import annotations
 
@@ -110,18 +110,19 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
 
 
 def _may_have_sibling(machine: Machine) -> bool:
-    """Returns whether a CPU may have a sibling hyperthread: on these architectures a guest does not see that its CPUs
+    """Returns whether a CPU may have a sibling hyperthread. On some architectures a guest does not see that its CPUs
     are threads of a core."""
     is_hidden = machine.hypervisor is not None and machine.architecture.startswith(("x86", "i", "ppc", "s390"))
     return is_hidden or bool(machine.cores)
 
 
 def _contended_cost(row: Row) -> float | None:
-    """The extra cost of a row on the contended core, as a share; None if it was not seen both ways."""
-    seen = {state.state: state.median for state in row.states}
-    if row.status != "ok" or row.better == "neither" or "uncontended" not in seen or "contended" not in seen:
+    """Returns the extra cost of a row on a contended core, as a share; None if the row was not measured in both
+    states."""
+    medians = {state.state: state.median for state in row.states}
+    if row.status != "ok" or row.better == "neither" or "uncontended" not in medians or "contended" not in medians:
         return None
-    times = seen["contended"] / seen["uncontended"]
+    times = medians["contended"] / medians["uncontended"]
     return times - 1 if row.better == "less" else 1 / times - 1
 
 
@@ -226,7 +227,7 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
 
 
 def _entries(results: Results) -> list[Evidence]:
-    """Returns the cost of a system call under filters as evidence."""
+    """Returns the cost of a system call as evidence, if it was measured."""
     return [row_evidence(row) for row in own_rows(results, "entry")][:1]
 
 

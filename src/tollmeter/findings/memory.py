@@ -25,14 +25,14 @@ from tollmeter.numbers.plausible import LOAD_BYTES
 from tollmeter.numbers.units import in_percent
 
 MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("madvise",))
-"""The recommended setting. `always` may cost a program memory that it did not ask for, and time when these pages are
+"""The recommended setting. `always` may take memory that a program did not request, and time when huge pages are
 made."""
 LEAST_RISE = 2.0
 WIDEST_SCALAR = LOAD_BYTES["portable"]
 """Bytes of the widest integer register."""
 BEYOND_CACHE = 4.0
-"""Highest ratio of one way of a line between two CPUs to a load from the cache that they share: between two chiplets it
-was eight."""
+"""Highest ratio of the one-way transfer of a line between two CPUs to a load from the cache that they share: between
+two chiplets it was eight."""
 
 
 @rule(
@@ -84,8 +84,8 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
 
 
 def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
-    """Yields at most one gain: a load on small pages, the row of huge pages, and the share that they save. A walk on
-    both kinds of page in each sample is preferred."""
+    """Yields at most one gain: a load on small pages, the row that shows the saving, and the saved share. A row that
+    walks both kinds of page in each sample is preferred."""
     gain = max(own_rows(results, "gain-of-huge-pages"), key=lambda row: number(row, "size"), default=None)
     if gain is not None:
         small = next((row for row in native_rows(results) if _is_load_beside(row, gain, results)), None)
@@ -103,7 +103,7 @@ def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
 
 
 def _is_load_beside(row: Row, gain: Row, results: Results) -> bool:
-    """Returns whether a row is the body of the probe whose control the gain is measured against, at one point."""
+    """Returns whether a row is the load on small pages of the probe and point by which the gain was measured."""
     metric = metric_of(row, results.probes)
     is_body = metric is not None and metric.source == "body"
     return is_body and row.status == "ok" and (row.probe, row.parameters) == (gain.probe, gain.parameters)
@@ -184,6 +184,7 @@ def scaling_is_poor(results: Results) -> Iterator[FindingText]:
 
 
 def _size(share: Inference) -> int:
+    """Returns the size of an inference in bytes; 0 without one."""
     size = share.parameters.get("size", 0)
     return size if isinstance(size, int) else 0
 
@@ -193,6 +194,7 @@ def _instances(share: Inference) -> int:
 
 
 def _efficiency(share: Inference) -> Evidence:
+    """Returns an efficiency as evidence."""
     where = " ".join(f"{name}={value}" for name, value in share.parameters.items() if name != "instances")
     return ratio_evidence(f"efficiency of {_instances(share)} instances, {where}", float(share.value or 0))
 
@@ -280,7 +282,7 @@ def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
 
 
 def _rows_of_lines(results: Results) -> list[Row]:
-    """Returns the rows of a modified cache line that goes from one CPU to another."""
+    """Returns the rows in which one CPU loads a cache line that another CPU modified."""
     transferred = [
         row
         for row in own_rows(results, "transfer-of-state")
@@ -290,6 +292,6 @@ def _rows_of_lines(results: Results) -> list[Row]:
 
 
 def _ways(row: Row, results: Results) -> int:
-    """Returns the number of times that a line goes from one CPU to another in the time of a row."""
+    """Returns how many times a line goes from one CPU to another in the time of a row: 2 for a round trip."""
     metric = metric_of(row, results.probes)
     return 2 if metric and metric.means == "core-to-core" else 1

@@ -10,14 +10,14 @@ from tollmeter.model import Inference, Results
 from tollmeter.numbers.units import in_words
 
 CLEAR_SHARE = 0.6
-"""Share of the throughput of processes below which threads wait for each other. Two threads that take turns have half;
-a shared line that moves between two CPUs costs less."""
+"""Share of the throughput of processes below which threads wait for each other. Two threads that take turns reach half;
+a shared cache line that moves between two CPUs costs less."""
 INTERRUPTS = ("membarrier",)
-"""Operations whose purpose is to interrupt each CPU that runs another thread of the process. In a process of one thread
-there is none to interrupt, so that neither processes nor reuse of memory are an alternative."""
+"""Operations that interrupt each CPU which runs another thread of the process. In a process of one thread there is no
+such CPU, so that neither processes nor reuse of memory are an alternative."""
 
 Pair = tuple[Inference, Inference]
-"""The efficiency of threads, and that of as many processes."""
+"""The efficiency of threads, and that of equally many processes."""
 
 
 @rule(
@@ -38,7 +38,7 @@ def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
 
 
 def _words(workers: int, pairs: Sequence[Pair]) -> str:
-    """Returns the pairs in words. pairs: lowest share first."""
+    """Returns the pairs of one number of workers as a sentence. pairs: lowest share first."""
     throughputs = (
         f"{in_words(threads.parameters['of'])} {_times(threads)} ({workers} processes: {_times(processes)})"
         for threads, processes in pairs[:MOST_NAMED]
@@ -48,7 +48,7 @@ def _words(workers: int, pairs: Sequence[Pair]) -> str:
 
 
 def _pairs(results: Results) -> Iterator[Pair]:
-    """Yields pairs of rows by operation."""
+    """Yields the efficiency of threads and of processes for each operation that has both."""
     for threads in inferences(results, "worker_efficiency", share="threads"):
         as_many = {name: threads.parameters[name] for name in ("of", "workers")}
         if as_many["of"] in INTERRUPTS:
@@ -63,5 +63,6 @@ def _workers(efficiency: Inference) -> int:
 
 
 def _times(efficiency: Inference) -> str:
+    """Returns the throughput of all workers as a multiple of that of one."""
     times = float(efficiency.value or 0) * _workers(efficiency)
     return f"{times:.{1 if times >= 1 else 2}f}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides whether a build passes: no row may be slower than the reference by more than its limit.
 
-The budget for false alarms applies to the whole build: with 700 rows and 1 % for each row, a build without any change
-would fail seven times. Holm's procedure (1979) over all judged rows keeps the chance that any row of a build fails by
-chance at 1 %. If few layouts were visited, a row's error has the tails of Student's t with as many degrees of freedom,
-and not those of the normal distribution: a p-value of 1e-5 is far out in the tail.
+The permitted false alarms apply to the whole build: with 700 rows and 1 % for each row, a build without any change
+would fail seven times. Holm's procedure (1979) over all judged rows limits the probability that any row fails by chance
+to 1 %. If few layouts were visited, the error of a row has the tails of Student's t and not those of the normal
+distribution, which matters for p-values of 1e-5.
 
-`decide` takes ratios of the rows of two stored runs (`of_changes`), or of interleaved pairs."""
+`decide` takes ratios of the rows of two stored runs (`of_change`), or of interleaved pairs (`of_pair`)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _USUAL_FREEDOM CPUs."""
 _USUAL_FREEDOM = 30.0
 CLOCK, WIDTH = "clock", "width"
 LOOPS = (CLOCK, "second_cache", "memory", "copy")
-"""Loops in the order in which they explain slowness: a CPU that is slow in one loop is also slow in those after it."""
+"""Loops in the order of explanation: slowness in one loop explains slowness in those after it."""
 BESIDES = ("nothing", "all")
 Costs = Mapping[tuple[str, str], EachCpu]
 """Costs by the name of the loop and the concurrent activity."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Student's t, and functions related to the gamma function. Relative errors are below 1e-11 up to 10,000 degrees of
-freedom."""
+"""Computes Student's t, and functions related to the gamma function. Relative errors are below 1e-11 up to 10,000
+degrees of freedom."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LEVEL = 0.05
-"""Probability outside of an interval."""
+"""Probability that a value lies outside of its interval."""
 NORMAL = 1.959963984540054
-"""Half of a 95 % interval of a normal distribution, in standard deviations."""
+"""Half of the 95 % interval of a normal distribution, in standard deviations."""
 NORMAL_QUARTILE = 0.6744897501960817
-"""Median absolute value of a normal deviate."""
+"""Median absolute value of a standard normal variable."""
 EFFICIENCY_OF_MIDDLE = 0.955
 """Efficiency of the Hodges-Lehmann estimate relative to the mean, for normal values (1963)."""
 EFFICIENCY_OF_MAD = 4 / pi * NORMAL_QUARTILE**2 * exp(-(NORMAL_QUARTILE**2))
@@ -28,13 +28,13 @@ and Croux 1993)."""
 KNOWN = inf
 """Degrees of freedom of a variance that is known: Student's t is then the normal distribution."""
 _MOST_FREEDOM = 10_000
-"""Beyond this many degrees of freedom, Student's t is taken as the normal distribution: their reaches differ by 0.01 %.
-"""
+"""Number of degrees of freedom above which Student's t is replaced by the normal distribution: their quantiles differ
+by 0.01 %."""
 _TINY = 1e-300
 _EXACT = 1e-15
 _MOST_TERMS = 10_000
 _LARGE = 15.0
-"""From here on, eight terms of the asymptotic series of digamma and trigamma are exact to 1e-15."""
+"""Argument from which eight terms of the asymptotic series of digamma and trigamma are exact to 1e-15."""
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """B2, B4, ... B14."""
 
@@ -57,10 +57,10 @@ def student_tails(freedom: float, t: float) -> float:
 
 @lru_cache(maxsize=1024)
 def student_reach(freedom: float, level: float = LEVEL) -> float:
-    """The t with P(|T| > t) = level: half of an interval, in standard errors; of a 95 % interval by default.
+    """Returns the t with P(|T| > t) = level: half of an interval, in standard errors; by default of a 95 % interval.
 
-    The tail falls and is convex in t, and the normal distribution's reach is less than this one's. So Newton's method
-    from the normal quantile rises to the solution and never passes it."""
+    The tail probability falls and is convex in t, and the normal quantile is below the result. So Newton's method from
+    the normal quantile rises to the result and never exceeds it."""
     t = NormalDist().inv_cdf(1 - level / 2)
     if freedom > _MOST_FREEDOM:
         return t
@@ -76,7 +76,7 @@ def student_reach(freedom: float, level: float = LEVEL) -> float:
 
 def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Returns the standard error of a sum of independent parts, and its degrees of freedom (Satterthwaite 1946, Welch
-    1947). parts: standard error and degrees of freedom of each, KNOWN for a variance that is known."""
+    1947). parts: standard error and degrees of freedom of each; KNOWN if the variance is known."""
     variances = [(error**2, freedom) for error, freedom in parts]
     total = sum(variance for variance, _ in variances)
     if not 0 < total < inf:
@@ -86,12 +86,13 @@ def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
 
 
 def half_width(error: float, freedom: float, level: float = LEVEL) -> float:
-    """Returns half of an interval. Degrees of freedom are rounded to a tenth, so that few quantiles are computed."""
+    """Returns half of an interval, in the unit of the error. Degrees of freedom are rounded to a tenth, so that few
+    quantiles are computed."""
     return student_reach(round(float(freedom), 1), level) * float(error)
 
 
 def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), where rest is 1 - x (DLMF 8.17)."""
+    """Returns the regularised incomplete beta function I_x(a, b) (DLMF 8.17). rest: 1 - x."""
     if x <= 0 or rest <= 0:
         return float(x > 0)
     if x > (a + 1) / (a + b + 2):
@@ -101,7 +102,7 @@ def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction DLMF 8.17.22, by the modified method of Lentz."""
+    """Returns the continued fraction DLMF 8.17.22, by the modified method of Lentz."""
     value, upper, lower = 1.0, 1.0, 0.0
     for term in range(1, _MOST_TERMS):
         half = term // 2
@@ -140,9 +141,9 @@ def trigamma(x: float) -> float:
 
 
 def lower_gamma(a: float, x: Array) -> Array:
-    """The regularised lower incomplete gamma function P(a, x) for x from 0 to 700 (DLMF 8.7.1).
+    """Returns the regularised lower incomplete gamma function P(a, x) for x from 0 to 700 (DLMF 8.7.1).
 
-    For a whole `a` it is the chance that a Poisson number of mean x is `a` or more."""
+    For a whole `a` it is the probability that a Poisson variable of mean x is at least `a`."""
     terms, total = np.ones_like(x), np.ones_like(x)
     count = a
     while np.any(terms > _EXACT * total):
@@ -153,13 +154,13 @@ def lower_gamma(a: float, x: Array) -> Array:
 
 
 def log_factorials(most: int) -> Array:
-    """Returns log 0!, log 1!, ... of every number up to `most`."""
+    """Returns log 0!, log 1!, ... up to log most!."""
     return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, most + 1)))))
 
 
 def survivors(mean: Array) -> Array:
-    """The largest m with m = 1 - exp(-mean m), for means above 1: Newton's method from 1 falls to it and never passes
-    it, since 1 - exp(-mean m) - m is concave in m."""
+    """Returns the largest m with m = 1 - exp(-mean m), for means above 1. Newton's method from 1 falls to it and never
+    passes it, since 1 - exp(-mean m) - m is concave in m."""
     root = np.ones_like(mean)
     for _ in range(_MOST_TERMS):
         rest = -np.expm1(-mean * root) - root

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least squares with bounds and with an order, for dozens of observations and few unknowns; and change points."""
+"""Computes least squares with bounds and with an order, for dozens of observations and few unknowns; and change
+points."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from tollmeter.maths.distributions import NORMAL, student_reach
 Array = NDArray[np.float64]
 
 _EXACT = 1e-11
-"""What is left of a slope after rounding, as a share of the lengths that it is made of."""
+"""Rounding error of a slope, as a share of the lengths of the vectors from which it is computed."""
 _TURNS_EACH = 10
 
 
 def bounded(terms: Array, target: Array, low: Sequence[float], high: Sequence[float]) -> Array:
     """Returns the unknowns x with low <= x <= high that minimise |terms x - target| (Stark and Parker 1995).
 
-    Some unknowns are free, and all others are at a bound. The method solves for the free unknowns, and fixes one that
-    would leave its bounds at the bound that it meets first. When none does, it frees the unknown whose bound costs
-    most."""
+    Some unknowns are free, and all others are at a bound. The method solves for the free unknowns. If one would leave
+    its bounds, it is fixed at the bound that it meets first. If none does, the unknown whose bound increases the error
+    most becomes free."""
     least, most = np.asarray(low, float), np.asarray(high, float)
     lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(target)
     solution: Array = np.clip(np.linalg.lstsq(terms, target, rcond=None)[0], least, most)
@@ -41,8 +42,8 @@ def bounded(terms: Array, target: Array, low: Sequence[float], high: Sequence[fl
 def _settled(
     terms: Array, target: Array, bounds: tuple[Array, Array], start: Array, free: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Returns the solution of the free unknowns, and the set without unknowns that meet a bound on the way from `start`
-    to it."""
+    """Returns the solution for the free unknowns, and which are still free: those that meet a bound on the way from
+    `start` to the solution are fixed there."""
     least, most = bounds
     start, free = start.copy(), free.copy()
     while free.any():
@@ -61,13 +62,14 @@ def _settled(
 
 
 def not_negative(terms: Array, target: Array) -> Array:
-    """The unknowns, none below zero, that minimise |terms x - target|."""
+    """Returns the unknowns, none below zero, that minimise |terms x - target|."""
     count = terms.shape[1]
     return bounded(terms, target, [0.0] * count, [np.inf] * count)
 
 
 def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | Array | None = None) -> Array:
-    """The nearest values that never fall, by weighted least squares: violators are pooled (Barlow et al. 1972)."""
+    """Returns the nearest values that never fall, by weighted least squares: neighbours out of order get their common
+    mean (Barlow et al. 1972)."""
     pools: list[tuple[float, float, int]] = []
     given = np.ones(len(values)) if weights is None else np.asarray(weights, float)
     for value, weight in zip(map(float, values), map(float, given), strict=True):
@@ -81,8 +83,9 @@ def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | A
 
 
 def line_slope(places: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """The slope of the straight line by weighted least squares, and half of its 95 % interval. errors: standard errors,
-    above zero. If values lie further from the line than their errors, the interval is widened in proportion."""
+    """Returns the slope of the straight line by weighted least squares, and half of its 95 % interval. errors: standard
+    errors, above zero. If the values are further from the line than their errors, the interval is widened in
+    proportion."""
     x, y, weights = np.asarray(places, float), np.asarray(values, float), np.asarray(errors, float) ** -2
     x = x - np.average(x, weights=weights)
     spread = float((weights * x * x).sum())
@@ -97,28 +100,30 @@ def line_slope(places: Sequence[float], values: Sequence[float], errors: Sequenc
 
 # ---- change points ---------------------------------------------------------------------------------------------------
 
-# Change points of a series of values with errors: where its level changes, and not where a single value is off.
+# Finds the change points of a series of values with errors, where its level changes; single outliers are no levels.
 #
 # Optimal partitioning (Jackson et al. 2005) with a bounded loss (Fearnhead and Rigaill 2019): the squared distance from
-# the level in standard errors, and never more than `_MOST_LOSS`, so that outliers do not make levels. The levels are
-# looked for among the values, which makes it a path through a table of values and levels: some hundred where there are
-# many values.
+# the level in standard errors, at most `_MOST_LOSS`, so that outliers do not make levels. Only the values themselves
+# are candidates for levels, at most some hundred, so the optimum is a path through a table of values and levels.
 
 PENALTY = 15.0
-"""Loss that a change point must save. Of modelled series of 20 to 100 values without a change less than 1 in 100 has
+"""Loss that a change point must save. Of modelled series of 20 to 100 values without a change, fewer than 1 in 100 have
 one (bench/changes.py)."""
 _MOST_LOSS = 0.75 * PENALTY
-"""Below the penalty: one value at the end makes no level, and two do; between two changes three do."""
+"""Largest loss of one value. It is below the penalty: a single value at the end makes no level, and two values do;
+between two changes, three values do."""
 _APART = 1 / 64
-"""Standard errors between levels that are looked for: 10,000 values took 10 s and 2.4 GB with one level each."""
+"""Smallest distance in standard errors between candidate levels: with one level for each of 10,000 values, the search
+took 10 s and 2.4 GB."""
 _QUANTILE, _NORMAL_QUANTILE = 0.8, 1.2815516
-"""Quantile of the distances of neighbours by which scatter is estimated, since a change and some outliers do not move
-it; and this quantile of normal values."""
+"""Quantile of the distances of neighbours by which scatter is estimated, since a change and some outliers do not affect
+it; and the same quantile for normal values."""
 _LEAST_FOR_SCATTER = 5
 
 
 def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]:
-    """Indices of the first value of each level but the first. errors: standard errors, above zero."""
+    """Returns the indices of the first value of each level after the first level. errors: standard errors, above
+    zero."""
     if len(values) < 2:
         return []
     every = np.asarray(values, float)
@@ -143,7 +148,7 @@ def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]
 
 
 def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
-    """Returns the scatter of the values in multiples of their errors, by the distances of neighbours; at least 1."""
+    """Returns the scatter of the values in multiples of their errors, from the distances of neighbours; at least 1."""
     every, own = np.asarray(values, float), np.asarray(errors, float)
     if len(every) < _LEAST_FOR_SCATTER:
         return 1.0
@@ -152,8 +157,8 @@ def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def level(values: Sequence[float], errors: Sequence[float], scattered: float) -> tuple[float, float]:
-    """The common level of the values and its standard error, without outliers. scattered: as `scatter` of the
-    series."""
+    """Returns the common level of the values and its standard error, without outliers. scattered: scatter in multiples
+    of the errors, as `scatter` returns it for the whole series."""
     every, own = np.asarray(values, float), np.asarray(errors, float) * scattered
     losses = np.minimum(((every[:, None] - every[None, :]) / own[:, None]) ** 2, _MOST_LOSS).sum(axis=0)
     near = np.abs(every - every[int(np.argmin(losses))]) <= own * _MOST_LOSS**0.5

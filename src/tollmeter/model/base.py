@@ -15,7 +15,8 @@ Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
 REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
-"""Clocks of real time: the machine's own, and a host's at the other end of a line."""
+"""Clocks that measure real time: the hardware clock of the machine, and the clock of a host at the other end of a
+line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
 StateName = Literal["uncontended", "all", "contended", "unknown", "first", "second"]
@@ -33,7 +34,7 @@ PlaceRelation = Literal[
     "same thread", "sibling thread", "same cluster", "same last-level cache", "same package", "other package",
     "other node",
 ]  # fmt: skip
-"""Relation of the CPUs of two workers, nearest first; the first that applies counts."""
+"""Relation of the CPUs of two workers, nearest first. The nearest that holds is used."""
 Severity = Literal["note", "warning", "error"]
 Rank = Literal["prevents", "distorts", "costs", "information"]
 """Effect of a finding on the user: it prevents or distorts measuring, costs performance, or is information."""
@@ -100,11 +101,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
 
 
 def _is_set(value: object) -> bool:
+    """Returns whether a field has a value that is not empty."""
     return value is not None and value not in ("", (), {})
 
 
 def _cell(value: object) -> str:
-    """Returns the text of a value; of many items, or of records, their number."""
+    """Returns the text of a value; if it has many items, or records, their number."""
     if isinstance(value, tuple | dict) and (len(value) > _MOST_ITEMS or any(isinstance(one, Record) for one in value)):
         return f"{len(value)} items"
     return cell_text(f"{value:.6g}" if isinstance(value, float) else str(value))
@@ -132,7 +134,7 @@ def assignments(parameters: Iterable[tuple[str, object]]) -> list[str]:
 
 
 def first_few(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Returns the first names, and how many more there are: `a, b and 3 more`."""
+    """Returns the first names, and the number of the others: `a, b and 3 more`."""
     return separator.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

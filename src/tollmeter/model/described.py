@@ -20,8 +20,8 @@ BEST_KNOWN: Mapping[str, tuple[Mapping[str, Value], ...]] = {
     "transfer-of-state": ({"state": "modified", "access": "load"},),
     "call-of-object": ({"channel": "pipe", "placement": "one_cpu"}, {"channel": "pipe", "placement": "two_cpus"}),
 }
-"""Meanings that most readers look for, with the parameters of each line on the first screen. They are the same in every
-run, so that two runs can be compared, and a short run measures these first."""
+"""Meanings of the tolls on the first screen, with the parameters of each line. They are the same in every run, so that
+two runs can be compared, and a short run measures these first."""
 
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -40,13 +40,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 def is_best_known(means: str | None, parameters: Mapping[str, Value]) -> bool:
-    """Returns whether the first screen has the line of a meaning at these parameters."""
+    """Returns whether the first screen has a line for this meaning at these parameters."""
     return any(line.items() <= parameters.items() for line in BEST_KNOWN.get(means or "", ()))
 
 
 class Metric(Record, frozen=True):
-    """One quantity that a probe measures. summary: what it is, in words. source: the timed part from which it is
-    computed. means: the meaning by which analysis selects it (docs/add-a-probe.md), None for none; toll: its line in
+    """One quantity that a probe measures. summary: the quantity in words. source: the timed part from which it is
+    computed. means: the meaning by which an analysis selects it (docs/add-a-probe.md), None for none. toll: its line in
     the toll table, with `{parameter}` for a value, None for no line."""
 
     name: str
@@ -60,9 +60,9 @@ class Metric(Record, frozen=True):
 
 class Parameter(Record, frozen=True):
     """One parameter of a probe, with its default sweep: `choices`, or `values`, or start to stop with `per_octave`
-    steps inside every doubling. stop_scale: the unit of `stop`; for `cpu-nodes` and `memory-nodes` the values are
-    the memory nodes that have CPUs, or memory. typical: the one value that the toll table shows, None for all.
-    refine: the sweep is denser where the curve bends."""
+    steps inside every doubling. stop_scale: unit of `stop`; for `cpu-nodes` and `memory-nodes` the values are the
+    memory nodes that have CPUs, or memory. typical: the value that the toll table shows, None for all. refine: whether
+    values are added where the curve bends."""
 
     name: str
     kind: Literal["size", "count", "choice"]
@@ -78,8 +78,8 @@ class Parameter(Record, frozen=True):
 
 
 class Role(Record, frozen=True):
-    """A companion of the timed worker. name: its name in the probe. pace: whether it runs its body once for each batch,
-    continuously, or once while all other workers wait."""
+    """A companion of the timed worker. name: its name in the probe. worker: whether it is a process or a thread. pace:
+    whether it runs its body once for each batch, continuously, or once while all other workers wait."""
 
     name: str
     worker: Literal["process", "thread"]
@@ -87,12 +87,13 @@ class Role(Record, frozen=True):
 
 
 class Probe(Record, frozen=True):
-    """The description of a probe. revision: incremented when the meaning of its numbers changes. control: it has a
-    control (the body without the boundary), whose time is subtracted; switches, faults: context switches or page faults
-    are part of the measured operation; enters: how many system calls an operation makes depends on the point; calls,
-    control_calls: system calls of one operation, and of one iteration of the control, 0 if not declared; library: a
-    library that it needs beside libc; spreads: it runs on all CPUs of its visit; serves: it can be the other end on
-    another machine; pauses: part of its body is not timed, None in records of older versions."""
+    """The description of a probe. question: what it measures. revision: incremented when the meaning of its numbers
+    changes. control: whether it has a control (the body without the boundary), whose time is subtracted. switches,
+    faults: whether context switches or page faults are part of the measured operation. enters: whether the number of
+    system calls of an operation depends on the point. calls, control_calls: system calls of one operation, and of one
+    iteration of the control; 0 if not declared. library: a library that it needs in addition to libc. spreads: whether
+    it runs on all CPUs of its visit. serves: whether it can be the other end on another machine. pauses: whether part
+    of its body is not timed; None in records of older versions."""
 
     probe: str
     question: str
@@ -113,7 +114,7 @@ class Probe(Record, frozen=True):
 
 
 class Build(Record, frozen=True):
-    """The build of one executable; the host adds its SHA-256 and size after reading the ELF file back."""
+    """The build of one executable. The host adds its SHA-256 and size after reading the file back."""
 
     probe: str
     abi: str
@@ -125,8 +126,8 @@ class Build(Record, frozen=True):
 
 class Cache(Record, frozen=True):
     """A cache as the system reports it for one CPU; None is unknown. level: 1 is nearest to the core. shared_cpus: list
-    of the CPUs that share it. source: the source of the size: sysfs, CPUID, the device tree or /proc/cpuinfo; None
-    without one, and in records of older versions."""
+    of the CPUs that share it. source: where the size was read; None without a size, and in records of older
+    versions."""
 
     level: int
     kind: Literal["data", "instruction", "unified"]
@@ -137,25 +138,25 @@ class Cache(Record, frozen=True):
     source: Literal["sysfs", "CPUID", "device tree", "/proc/cpuinfo"] | None = None
 
     def __post_init__(self) -> None:
-        # Records of older versions have 0 for what is unknown.
+        # In records of older versions 0 means unknown.
         for name in ("size_bytes", "line_bytes", "ways"):
             if getattr(self, name) == 0:
                 msgspec.structs.force_setattr(self, name, None)
 
 
 class Kind(Record, frozen=True):
-    """A kind of CPU: the CPUs of one machine with equal caches, if not all have."""
+    """CPUs of one machine with equal caches, if not all CPUs have the same."""
 
     cpus: tuple[int, ...]
     caches: tuple[Cache, ...] = ()
 
 
 class Machine(Record, frozen=True):
-    """A machine. host: its name; cpu: brand name; hypervisor: None on hardware, or if unknown. cpus: number of CPUs
-    that are online; allowed_cpus: CPUs that the process may use. core_clock_hz: core clock as measured. facts: further
-    values that the target reports, by name. caches: caches of the measured CPU; kinds: kinds of CPU with different
-    caches, empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs. topology: topology
-    of all CPUs and nodes; None if unreported."""
+    """A machine. host: its name. cpu: brand name. hypervisor: None on hardware, or if unknown. cpus: number of online
+    CPUs. allowed_cpus: CPUs that the process may use. core_clock_hz: measured core clock. facts: further values that
+    the target reports, by name. caches: caches of the measured CPU. kinds: sets of CPUs with different caches, empty if
+    all are alike. cores: for each core with several threads, its allowed CPUs. topology: topology of all CPUs and
+    nodes; None if unreported."""
 
     host: str
     cpu: str
@@ -174,7 +175,7 @@ class Machine(Record, frozen=True):
     topology: Topology | None = None
 
     def data_sizes(self) -> dict[int, int]:
-        """Returns the bytes of the data or unified cache of each reported level, nearest first."""
+        """Returns the bytes of the data or unified cache at each reported level, nearest first."""
         sizes: dict[int, int] = {}
         for cache in sorted(self.caches, key=lambda cache: cache.level):
             if cache.kind != "instruction" and cache.size_bytes:
@@ -183,22 +184,24 @@ class Machine(Record, frozen=True):
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """Returns the key of equal machines: CPU, family, model, stepping and hypervisor. A guest that moves to another
-    host may keep its name, and different CPUs may have one brand name."""
+    """Returns the key of equal machines: CPU, family, model, stepping and hypervisor. The host name is no part of it,
+    since a guest may keep its name on another host; and the brand name alone is not enough, since different CPUs may
+    share one."""
     return key_of(machine.cpu, machine.facts, machine.hypervisor)
 
 
 def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[str, str, str]:
+    """Returns the key of equal machines from their CPU, facts and hypervisor."""
     numbers = (facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
     return cpu, " ".join(numbers), hypervisor or ""
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
-    """An ABI. compiler: alternatives, each a name or a list of words; compiler_cxx: the same for C++. packages: Debian
-    packages with the compiler and the C library. runs_on: CPUs that run it natively, as in `uname -m`; runs: ways to
-    run it, best first (docs/add-an-abi.md); requires: CPU features, or names for sets of them, that its code needs;
-    elf: ELF properties that each executable must have; asked_only: built only when a user names it; floats: the unit
-    that computes floating point, if the ABI states it."""
+    """An ABI. compiler: alternatives, each a name or a list of words. compiler_cxx: the same for C++. packages: Debian
+    packages with the compiler and the C library. runs_on: CPUs that run it natively, as in `uname -m`. runs: ways to
+    run it, best first (docs/add-an-abi.md). requires: CPU features, or names for sets of them, that its code needs.
+    elf: ELF properties that each executable must have. asked_only: whether it is built only if a user names it. floats:
+    unit that computes floating point, if the ABI states it."""
 
     name: str
     summary: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of a probe's description. Each yields a sentence for each contradiction. The build leaves out a probe whose
-description breaks a rule; a recorded description that breaks one of the first five shows a damaged journal."""
+"""Rules of a probe's description. Each yields a sentence for each contradiction. A probe whose description breaks a
+rule is left out of the build. If a recorded description breaks one of the first five rules, the journal is damaged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wrong_directions(probe: Probe) -> Iterator[str]:
 
 
 def repeated_names(probe: Probe) -> Iterator[str]:
-    """Yields names that two metrics, parameters or choices share, and timed metrics that are one quantity."""
+    """Yields names that two metrics, parameters or choices share, and timed metrics with equal source and unit."""
     for name in _repeated(metric.name for metric in probe.metrics):
         yield f"two metrics are named {name}"
     for name in _repeated(parameter.name for parameter in probe.parameters):
@@ -32,11 +32,12 @@ def repeated_names(probe: Probe) -> Iterator[str]:
 
 
 def _repeated(several: Iterable[str]) -> list[str]:
+    """Returns the texts that occur more than once."""
     return [one for one, count in Counter(several).items() if count > 1]
 
 
 def untimed_metrics(probe: Probe) -> Iterator[str]:
-    """Yields metrics of code that the probe does not have."""
+    """Yields metrics of a part that the probe does not have."""
     if not probe.metrics:
         yield "it has no metric"
     for metric in probe.metrics:
@@ -67,12 +68,13 @@ def wrong_ranges(probe: Probe) -> Iterator[str]:
 
 
 def _is_reversed(parameter: Parameter) -> bool:
+    """Returns whether the range of a parameter ends before it begins."""
     is_range = parameter.stop_scale == "absolute" and not parameter.values
     return is_range and parameter.stop < parameter.start
 
 
 def wrong_toll_lines(probe: Probe) -> Iterator[str]:
-    """Yields lines of the toll table that name a parameter that the probe does not have."""
+    """Yields lines of the toll table that name a parameter which the probe does not have."""
     known = {parameter.name for parameter in probe.parameters}
     for metric in probe.metrics:
         for name in re.findall(r"\{(.*?)\}", metric.toll or ""):
@@ -81,7 +83,7 @@ def wrong_toll_lines(probe: Probe) -> Iterator[str]:
 
 
 def unmet_meanings(probe: Probe) -> Iterator[str]:
-    """Yields metrics without a parameter that their meaning needs, which no analysis would find."""
+    """Yields metrics whose meaning needs a parameter that the probe lacks: no analysis would find them."""
     numbers = {parameter.name for parameter in probe.parameters if parameter.kind != "choice"}
     for metric in probe.metrics:
         for name in NEEDS.get(metric.means or "", ()):

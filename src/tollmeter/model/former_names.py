@@ -32,12 +32,12 @@ _CHANGED = {*_PROBES, *_PARAMETERS, *_METRICS, *_CHOICES}
 
 
 def has_former_names(probe: str) -> bool:
-    """Returns whether this name of a probe, or a parameter, choice or metric of the probe of this name, has been
-    replaced."""
+    """Returns whether the name of this probe, or of one of its parameters, choices or metrics, has been replaced."""
     return probe in _CHANGED
 
 
 def present_probe(name: str) -> str:
+    """Returns the present name of a probe."""
     return _PROBES.get(name, name)
 
 
@@ -47,8 +47,8 @@ def present_metric(probe: str, name: str) -> str:
 
 
 def present_parameters(probes: str, values: Mapping[str, T]) -> dict[str, T]:
-    """Returns values by present name, in order. probes: a present name, or a glob, which applies to each matching
-    probe."""
+    """Returns the values of parameters under present names, in order. probes: a present name, or a glob of several
+    probes."""
     present = dict(values)
     for probe in _matching(probes):
         names, choices = _PARAMETERS.get(probe, {}), _CHOICES.get(probe, {})
@@ -59,19 +59,20 @@ def present_parameters(probes: str, values: Mapping[str, T]) -> dict[str, T]:
 
 
 def _matching(probes: str) -> Iterable[str]:
+    """Returns the probes with replaced names that a name or glob matches."""
     return (probes,) if probes in _CHANGED else (probe for probe in _CHANGED if fnmatchcase(probe, probes))
 
 
 def _present_value(choices: Mapping[str, str], value: Any) -> Any:
-    """Returns the present form of a value. value: one, or a tuple of several."""
+    """Returns the present form of a value, or of each value of a tuple."""
     if isinstance(value, tuple):
         return tuple(_present_value(choices, each) for each in value)
     return choices.get(value, value) if isinstance(value, str) else value
 
 
 def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
-    """Returns values by the present names of rows, as `row_name` gives them, or of groups of rows, whose names begin
-    with probe and metric."""
+    """Returns values by the present names of rows (as `row_name` returns them) or of groups of rows, which begin with
+    probe and metric."""
     return {
         _present_row_name(name) if name.partition(" ")[0] in _CHANGED else _with_present_state(name): row
         for name, row in rows.items()
@@ -79,7 +80,8 @@ def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
 
 
 def _with_present_state(name: str) -> str:
-    """Returns the name of a row with the present word for the core's state; a group's name has no such word."""
+    """Returns the name of a row with the present word for the state of the core. The name of a group has no such
+    word."""
     words = name.split(" ")
     if len(words) > _STATE:
         words[_STATE] = STATES.get(words[_STATE], words[_STATE])
@@ -87,6 +89,7 @@ def _with_present_state(name: str) -> str:
 
 
 def _present_row_name(name: str) -> str:
+    """Returns the present name of a row or of a group of rows."""
     name = _with_present_state(name)
     words = [word for word in name.split(" ") if "=" not in word]
     parameters = dict(word.split("=", 1) for word in name.split(" ") if "=" in word)

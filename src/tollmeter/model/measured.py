@@ -57,10 +57,10 @@ class Witness(Record, frozen=True, gc=False):
 
 
 class Sample(Record, frozen=True, gc=False):
-    """The times of one sample. body: ns of n and of 2n iterations of the body; iterations: this n. control: the same of
-    the control; control_iterations: the control's n, 0 if equal to the body's. lanes: iterations and ns of each
-    background companion during the 2n batch. witness: the evidence beside it. at_ns: its start by the machine's raw
-    clock; 0 if unknown."""
+    """The times of one sample. body: ns of n and of 2n iterations of the body. iterations: this n. control: the same
+    for the control; control_iterations: n of the control, 0 if equal to that of the body. lanes: iterations and ns of
+    each timed companion during the 2n batch. witness: the evidence recorded with it. at_ns: its start by the raw clock
+    of the machine; 0 if unknown."""
 
     iterations: Positive
     body: tuple[Count, Count]
@@ -72,9 +72,9 @@ class Sample(Record, frozen=True, gc=False):
 
 
 class Work(Record, frozen=True):
-    """The work of one iteration of a probe's body. bytes: bytes read and written; bus_bytes: estimated traffic with
-    write-allocate, 0 if equal to `bytes`; flops: floating-point operations; operations: number of the metric's
-    operations; footprint_bytes: size of the memory that it touches, 0 if not declared."""
+    """The work of one iteration of the body of a probe. bytes: bytes read and written. bus_bytes: estimated bytes on
+    the memory bus, with write-allocate; 0 if equal to `bytes`. flops: floating-point operations. operations: number of
+    operations by which costs are divided. footprint_bytes: size of the memory that it touches, 0 if not declared."""
 
     bytes: float = 0.0
     flops: float = 0.0
@@ -84,14 +84,15 @@ class Work(Record, frozen=True):
 
 
 class Counted(Record, frozen=True, tag_field="k", tag="count"):
-    """The system's counts of two batches of n and 2n iterations: system calls and instructions, of the body and of the
-    control. None: not counted. most_calls, most_steps: limit of the counter, which both batches together exceeded.
-    long_calls, long_instructions: iterations of a longer batch, and its count. entered: iterations, and the bytes of
-    the pages that n and 2n of them enter. ladder: iterations of batches, the longest first, and the shortest time in ns
-    of one in each trial. buffer_bytes, chase_bytes: sizes that the probe requested; chase_in_order: share of steps to a
-    neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages: pages that the first 256 steps visit;
-    line_bytes, page_bytes: sizes of the machine's cache lines and pages; hugetlb_bytes: size of buffers in explicit
-    huge pages. left_open, left_running: descriptors and child processes that the batches left."""
+    """What the system counted for two batches of n and 2n iterations. iterations: n. calls, instructions,
+    control_calls, control_instructions: counts of both batches, of the body and of the control; None: not counted.
+    most_calls, most_steps: limit of the counter, if both batches together exceeded it. long_calls, long_instructions:
+    iterations of a longer batch, and its count. entered: n, and the bytes of the pages that n and 2n iterations enter.
+    ladder: for several batches, the longest first, the iterations, and the shortest ns of the batch in each trial.
+    buffer_bytes, chase_bytes: sizes that the probe requested. chase_in_order: share of steps to a neighbouring cell.
+    chase_stride: bytes from one cell to the next. chase_pages: number of pages that the first 256 steps visit.
+    line_bytes, page_bytes: sizes of a cache line and of a page of the machine. hugetlb_bytes: size of buffers in
+    explicit huge pages. left_open, left_running: numbers of descriptors and child processes that the batches left."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None
@@ -117,10 +118,10 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
 
 
 class EventCounts(Record, frozen=True, gc=False):
-    """Events of one iteration of the body and of the control in one visit: medians over its samples. by: read in user
-    mode, by read(2), or the kernel's accounts; kernel: whether the kernel's part is counted. samples: number counted
-    for their whole time; partial: number counted for a part, which are discarded. refused: why the visit has no PMU,
-    empty if it has one."""
+    """Events of one iteration of the body and of the control in one visit: medians over its samples. by: how they were
+    read: in user mode, by read(2), or from the kernel's accounts. kernel: whether events in the kernel are counted.
+    samples: number of samples that were counted for their whole time. partial: number counted for a part of it, which
+    are discarded. refused: why the visit has no PMU, empty if it has one."""
 
     by: str
     kernel: bool
@@ -132,8 +133,8 @@ class EventCounts(Record, frozen=True, gc=False):
 
 
 class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
-    """The clock that timed a visit. source: its name; resolution_ns: its smallest step; cost_ns: the time that one
-    reading takes."""
+    """The clock that timed a visit. source: its name. kind: what it counts. resolution_ns: its smallest step. cost_ns:
+    time of one reading."""
 
     source: str = "monotonic_raw"
     kind: Clock = "hardware"
@@ -144,8 +145,8 @@ class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
 class Marks(Record, frozen=True, tag_field="k", tag="marks"):
     """The marks of a visit over a line whose other end has the clock. came, lost, doubled, inserted: numbers of marks
     that arrived, did not arrive, arrived twice, or were never sent. empty_ns: time between two consecutive marks.
-    own_ratio: the target's own time over the line's. ratio_error: relative deviation between the ratios of the two
-    halves of the visit."""
+    own_ratio: time by the target's clock over time by the clock of the line. ratio_error: relative deviation of this
+    ratio between the two halves of the visit."""
 
     came: int = 0
     lost: int = 0
@@ -157,16 +158,16 @@ class Marks(Record, frozen=True, tag_field="k", tag="marks"):
 
 
 class Outcome(Record, frozen=True, gc=False):
-    """The complete result of one visit. round: round in which it was made; reason: why status is not ok. controls:
+    """The complete result of one visit. round: round in which it was made. reason: why status is not ok. controls:
     dependent additions a second before and after the samples. gauges: values that the probe measured itself, by metric.
-    cpus: the requested CPUs; workers: the CPUs of several workers, the timed one's first. seed: seed of its layout;
-    visits of one point with equal seeds shared a layout; 0 if unknown. at_ns: its start. pinned: whether the worker was
-    pinned; None if unknown. stays: whether its process waits for another visit. marks: marks of an external clock.
-    counted: counts of the work, in a point's first visit. served: share of the timed batches in which a loader served
-    system calls of an ABI unknown to the kernel. chosen: actual values of chosen parameters on this machine. waited_ns:
-    time for which it waited for an uncontended core. counted_ns: time to count the work of batches. revision: revision
-    of the probe, 0 if unknown. events: hardware and kernel events of an iteration. asked_samples: number of requested
-    samples, asked_ns: requested time of the shorter batch; 0 if unknown."""
+    cpus: the requested CPUs. workers: the CPUs of several workers, the timed one first. seed: seed of its layout;
+    visits of one point with equal seeds shared a layout; 0 if unknown. at_ns: start of the visit. pinned: whether the
+    worker was pinned; None if unknown. stays: whether its process waits for another visit. marks: marks of an external
+    clock. counted: counts of the work, in the first visit of a point. served: share of the timed batches in which a
+    loader served system calls of an ABI that the kernel does not know. chosen: values that the probe chose on this
+    machine. waited_ns: time for which it waited for an uncontended core. counted_ns: time of counting the work of
+    batches. revision: revision of the probe, 0 if unknown. events: hardware and kernel events of an iteration.
+    asked_samples: number of requested samples, and asked_ns: requested time of the shorter batch; 0 if unknown."""
 
     visit: int
     round: int
@@ -199,17 +200,17 @@ class Outcome(Record, frozen=True, gc=False):
 
 class Surroundings(Record, frozen=True):
     """The conditions around a run. nice, policy: niceness and scheduling policy of the host process, which its probes
-    inherit. quota: CPUs that its control group may use at a time, None for all; throttled_s: seconds for which the
-    quota stopped it. others: share of the measured CPUs' time that other programs took; None if unreported, or if the
-    run was too short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU
-    (PSI), None if the kernel does not report it. company: whether another run measured concurrently. left_behind:
+    inherit. quota: CPUs that its control group may use at a time, None if unlimited. throttled_s: seconds for which the
+    quota stopped it. others: share of the time of the measured CPUs that other programs took; None if unreported, or if
+    the run was too short to compute it. pressure: share of the time in which some task of the machine waited for a CPU
+    (PSI), None if the kernel does not report it. company: whether another run measured at the same time. left_behind:
     number of processes that its probes left, and that were ended. seccomp_filters: number of filters of each system
-    call; traced: whether a tracer (strace, gdb) stopped the probes at system calls; both None if not recorded or
+    call. traced: whether a tracer (strace, gdb) stopped the probes at system calls. Both are None if not recorded or
     unreadable. unreadable: files of the system that could not be read. weight: lowest relative share of CPU time of its
-    control groups, 1 for an ordinary one; memory_limit: bytes that a control group may use, None for all.
-    memory_pressure: share of the time in which some task waited for memory (PSI). paging: pages and events of the
-    kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: interrupts a second on
-    the measured CPUs by source, of sources with one or more."""
+    control groups, 1 by default. memory_limit: bytes that a control group may use, None if unlimited. memory_pressure:
+    share of the time in which some task waited for memory (PSI). paging: counts of the memory management of the kernel
+    during the run, by their names in /proc/vmstat. interrupts: interrupts a second on the measured CPUs, by source, of
+    sources with at least one."""
 
     nice: Annotated[int, msgspec.Meta(ge=-20, le=19)] = 0
     policy: str = "other"
@@ -231,8 +232,7 @@ class Surroundings(Record, frozen=True):
 
 class Uncompared(Record, frozen=True):
     """A pair of points without a ratio. point, against: their names. layouts: number of layouts in which both were
-    measured; reason: why there is no ratio. is_short: whether the layouts are too few, in which case a longer run
-    helps."""
+    measured. reason: why there is no ratio. is_short: whether the layouts are too few, so that a longer run helps."""
 
     point: str
     against: str
@@ -242,21 +242,21 @@ class Uncompared(Record, frozen=True):
 
 
 class RunInfo(Record, frozen=True):
-    """The facts of a run. started: date and time in ISO 8601; seed: seed of all random choices; status: how it ended;
-    tollmeter: version; summary: what converged, in a sentence. seconds: wall time of the measuring; folder: as the user
-    gave it. precision: requested half-width of each interval, as a share. points: number of planned points that can be
-    measured; converged: number converged to this precision; limited: number of other points whose interval is
-    between-run variance, which a longer budget would not narrow. timed_share: share of wall time in timed batches.
-    contended_share: share of timed batches beside a busy sibling hyperthread; None if unknown. verdict: how disturbed
-    it was (judgement/verdict.py). unanswered: why the question of the run has no answer, empty if it has one.
+    """The facts of a run. started: date and time in ISO 8601. seed: seed of all random choices. status: how it ended.
+    tollmeter: version. summary: what converged, in a sentence. seconds: wall time of the measuring. folder: as the user
+    named it. precision: requested half-width of each interval, as a share. points: number of planned points that can be
+    measured. converged: number of these that converged to this precision. limited: number of other points whose
+    interval is between-run variance, which a longer budget would not narrow. timed_share: share of wall time in timed
+    batches. contended_share: share of timed batches beside a busy sibling hyperthread; None if unknown. verdict: how
+    disturbed it was (judgement/verdict.py). unanswered: why the question of the run has no answer, empty if it has one.
     unseen_share: share of the samples that lack evidence. stolen_share: share of the time of all samples that the
-    hypervisor gave to other guests. surroundings: None if not recorded. narrowed: requested points left out since the
-    budget is too short; empty if none. reused: visits of another run that are used; empty if none. damage: damaged
-    streams of the journal that are left out; empty if none. withheld_problems: number of the index's `withheld` with a
-    severity above `note`. uncompared: pairs of `--against` without a ratio. enough_s: budget that would give each of
-    them a ratio, or most points of a busy run convergence, by the times of this run's visits; None if no budget helps,
-    or none is needed. contradictions: rules that the journal breaks (docs/measuring.md), each as a sentence that is
-    true of an honest run. uncounted: why it has no hardware counters."""
+    hypervisor gave to other guests. surroundings: None if not recorded. narrowed: requested points that were left out
+    since the budget is too short; empty if none. reused: visits of another run that are used; empty if none. damage:
+    damaged streams of the journal that are left out; empty if none. withheld_problems: number of withheld findings with
+    a severity above `note`. uncompared: pairs of `--against` without a ratio. enough_s: budget in seconds that would
+    give each pair a ratio, or let most points of a busy run converge, by the times of the visits of this run; None if
+    no budget helps, or none is needed. contradictions: rules that the journal breaks (docs/measuring.md), each as a
+    sentence that is true of an honest run. uncounted: why it has no hardware counters."""
 
     id: str
     suite: str
@@ -295,9 +295,9 @@ KERNEL = "(kernel)"
 
 
 class Share(Record, frozen=True):
-    """The share of one function of the executable, or of KERNEL. hits: samples, or counted instructions. inlined: hits
-    in functions inlined into it, by name; for KERNEL, in the kernel's functions. within: half the 95 % interval in
-    percentage points; 0 of a count, None if not recorded."""
+    """The share of one function of the executable, or of KERNEL, in a profile. hits: number of samples, or of counted
+    instructions. inlined: hits in functions that are inlined into it, by name; for KERNEL, in the functions of the
+    kernel. within: half of the 95 % interval in percentage points; 0 for a count, None if not recorded."""
 
     function: str
     hits: int
@@ -306,7 +306,7 @@ class Share(Record, frozen=True):
 
 
 class Modelled(Record, frozen=True):
-    """The misses of a modelled cache for one point's own loads; never compared with a measurement. misses, flushes:
+    """The misses of a modelled cache by the loads of one point; never compared with a measurement. misses, flushes:
     numbers per operation. reason: why there are none."""
 
     probe: str
@@ -319,9 +319,9 @@ class Modelled(Record, frozen=True):
 
 
 class Distances(Record, frozen=True):
-    """The stack distances of one point's loads, by an emulator that records their addresses. loads: by cache size in
-    bytes, the loads per operation, with a stride and others, whose line a smaller cache no longer holds. reason: why
-    there are none."""
+    """The stack distances of one point's loads, by an emulator that records their addresses. loads: cache size in
+    bytes, and the loads per operation whose line a smaller cache no longer contains: those with a constant stride, and
+    others. reason: why there are none."""
 
     probe: str
     abi: str
@@ -332,10 +332,10 @@ class Distances(Record, frozen=True):
 
 
 class Profile(Record, frozen=True):
-    """The profile of one point's body. shares: functions, the most frequent first. source: perf's CPU clock, SIGPROF,
-    or an exact count of instructions. lost: number of samples that the system dropped. operation_ns: time of an
-    operation while it is profiled; instructions where they are counted. state: state of the core; "unknown" if mixed,
-    None if not observed. reason: why there is no profile."""
+    """The profile of the body of one point. shares: functions, the most frequent first. source: the perf CPU clock,
+    SIGPROF, or an exact count of instructions. lost: number of samples that the system dropped. operation_ns: time of
+    an operation while it is profiled, in ns, or its instructions if these are counted. state: state of the core;
+    "unknown" if mixed, None if not observed. reason: why there is no profile."""
 
     probe: str
     abi: str
@@ -350,8 +350,9 @@ class Profile(Record, frozen=True):
 
     @property
     def hits(self) -> int:
+        """Returns the number of samples or counted instructions of all functions."""
         return sum(share.hits for share in self.shares)
 
     def part(self, function: str) -> float:
-        """Returns a function's share of all samples, 0 if it has none."""
+        """Returns the share of a function in all samples, 0 if it has none."""
         return sum(share.hits for share in self.shares if share.function == function) / (self.hits or 1)

@@ -14,13 +14,13 @@ from tollmeter.model.former_names import has_former_names, present_metric, prese
 
 
 class Select(Record, frozen=True, forbid_unknown_fields=True):
-    """A selection of probes (a name or glob), ABIs and values; `native` is the first ABI that this machine runs. A
-    parameter that is not named takes its whole sweep, or with others = "typical" its typical value. cpu:
-    architectures as in `uname -m`; target: names or globs; empty for all. refused: values of a replacement curve for
-    a curve whose every point is refused, for example on huge pages. libraries: false leaves out probes that
-    need a library. nodes: the fewest memory nodes with memory. own_node: only pairs of a memory node with itself.
-    kinds: also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points. group: the
-    heading of its numbers, in place of the name of the probe's folder."""
+    """A selection of points. probe: name or glob. abi: names of ABIs; `native` is the first ABI that this machine runs.
+    parameters: values of parameters; every other parameter has its whole sweep, or with others = "typical" its typical
+    value. cpu: architectures as in `uname -m`; target: names or globs; both empty for all. refused: parameters of a
+    curve that replaces one without a single possible point, for example on huge pages. libraries: false leaves out
+    probes that need a library. nodes: smallest number of memory nodes with memory. own_node: only pairs of a memory
+    node with itself. kinds: also visit a CPU of each other kind of core. narrows: whether a short budget reduces its
+    points. group: heading of its numbers, in place of the name of the probe's folder."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     """A selection of rows by meaning or origin; an omitted field matches any value.
 
-    target: a name or glob."""
+    target: a name or glob. abi: `native` is the main ABI of the machine."""
 
     means: str | None = None
     probe: str | None = None
@@ -62,27 +62,29 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
         force_setattr(self, "parameters", present_parameters(probe or "*", self.parameters))
 
     def words(self) -> str:
-        """Returns the selection as text: the probe or meaning, the metric, NAME=VALUE of the parameters, the ABI."""
+        """Returns the selection as text: probe or meaning, metric, NAME=VALUE of the parameters, and ABI."""
         named = [self.probe or self.means or "the row", *([self.metric] if self.metric else [])]
         where = f" for {self.abi}" if self.abi and self.abi != "native" else ""
         return " ".join([*named, *assignments(self.parameters.items())]) + where
 
 
 class Bend(Record, frozen=True, forbid_unknown_fields=True):
-    """The bend of a curve, in multiples of a reported cache `level`: the first fall of `rate`, or of the latency."""
+    """The position at which a curve bends, in multiples of the reported size of a cache `level`: the first fall of
+    `rate`; without `rate`, the end of the level by latency."""
 
     level: str
     rate: RowOf | None = None
 
 
 class Published(Record, frozen=True, forbid_unknown_fields=True):
-    """One claim of a study, and the value compared with it: the median of `row`, or its ratio to `over`; the ratios of
-    successive rows of `order`; the position of the bend of `bend`; or the `share` of a function in the left profile
-    of `beside` over its share in the right one. figure: the study's words; value: the figure as a number in `unit`;
-    `turns` are of the control loop, both in the study and here. correction: errors or omissions of the claim.
-    missing: why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an
-    emulator's count. relation, tolerance: the condition that confirms it (studies/study.py); by default about the
-    value. requires: conditions. counted: false for a second row of a figure, or one that the source does not print."""
+    """One claim of a study, and the value that is compared with it. This is the median of `row`, or its ratio to
+    `over`; the ratios of successive rows of `order`; the position of `bend`; or the share of the function `share` in
+    the left profile of the suite's `beside` over its share in the right one. what: the claim in words. figure: the
+    study's words. value: the figure as a number in `unit`; `turns` are turns of the control loop, both in the study and
+    here. correction: errors or omissions of the claim. missing: why no row exists yet. about: "caches" or "time" need a
+    real machine, "instructions" also accept the count of an emulator. relation, tolerance: the condition that confirms
+    it (studies/study.py); by default that the value is about right. requires: conditions of the study. counted: false
+    for a second row of a figure, or one that the source does not print."""
 
     what: str
     figure: str
@@ -108,8 +110,9 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
-    """One line of a study's listing, in loops a second. test: the study's name; what: the same in words; row: our row;
-    differs: difference of our test. published: value of each of the study's builds, 0 without one."""
+    """One line of the listing of a study, in loops a second. test: name in the study. what: the same in words. row: the
+    row of this run. differs: difference between our test and the study's. published: value of each build of the study,
+    0 without one."""
 
     test: str
     what: str
@@ -119,8 +122,8 @@ class Listed(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class FigureLine(Record, frozen=True, forbid_unknown_fields=True):
-    """A line of a figure: rows over its axis, each divided by the row of `over` at that position; without `over`, by
-    this line's own row nearest to the figure's `base`."""
+    """A line of a figure: rows over the axis. Each is divided by the row of `over` at the same position; without
+    `over`, by the row of this line that is nearest to the figure's `base`, if there is one."""
 
     name: str
     row: RowOf
@@ -128,8 +131,8 @@ class FigureLine(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
-    """A study's statement about a figure that can be drawn into it: a position `at` of its axis, or a height, in its
-    unit."""
+    """A statement of a study that is drawn into a figure. at: position on the axis. height: height, in the unit of the
+    figure."""
 
     what: str
     at: float | None = None
@@ -137,12 +140,12 @@ class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
-    """One of a study's figures, drawn anew. name: its short name; what: its title; shows: its purpose. drawn: "curve"
-    from the rows of `line` over `axis`, ratios where there is a base or an `over`; "points", one number for each line;
-    "listing", "profiles" or "programs" of the suite; empty if it cannot be drawn, for the reason in `missing`. axis: a
-    parameter; of programs, "memory" or "time"; title: title of the heights. base: position by whose row a line is
-    divided; 0 without one. faster: heights are speed ratios, else time ratios. mark: statements of the study that are
-    drawn into it."""
+    """A figure of a study, drawn from the rows of this run. name: short name. what: title. shows: purpose. drawn:
+    "curve" draws the rows of `line` over `axis`, as ratios if there is a `base` or an `over`; "points" draws one number
+    for each line; "listing", "profiles" and "programs" draw those of the suite; empty if it cannot be drawn, for the
+    reason in `missing`. axis: a parameter; for programs, "memory" or "time". title: title of the heights. base:
+    position of the row by which a line is divided; 0 without one. faster: whether heights are ratios of speeds, not of
+    times. mark: statements of the study."""
 
     name: str
     what: str
@@ -158,8 +161,8 @@ class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
-    """A source in Debian's archive. archive: its file; sha256: hash of it. holds: a file in every copy. beside: a
-    binary package that comes with it."""
+    """A source in Debian's archive. archive: its file. sha256: hash of the file. holds: a file that every copy
+    contains. beside: a binary package that comes with it."""
 
     archive: str
     sha256: str
@@ -168,9 +171,9 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
-    """A command measured as the probe `workload.NAME`. what: the command in words. source: the source that it is built
-    from; build: commands that make `{out}`, if any; start: the command; verify: text that its output must contain.
-    memory_bytes: it is not started on machines with less memory. abi, target: where it runs."""
+    """A command that is measured as the probe `workload.NAME`. what: the command in words. source: the source from
+    which it is built. build: commands that make `{out}`, if any. start: the command. verify: text that its output must
+    contain. memory_bytes: machines with less memory do not start it. abi, target: where it runs."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
     what: str
@@ -184,9 +187,9 @@ class Workload(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Program(Record, frozen=True, forbid_unknown_fields=True):
-    """A line of a study's tables: memory and CPU time under each ABI, relative to the native one. what: the program in
-    words; probe, parameters: the point that measures it. study: the study's name for it; memory, time: the study's
-    statements. primitive: it is a part of programs, listed below them."""
+    """A line of the tables of a study: memory and CPU time under each ABI, relative to the native one. what: the
+    program in words. probe, parameters: the point that measures it. study: the study's name for it. memory, time:
+    statements of the study. primitive: whether it is a part of programs, which the tables list below them."""
 
     what: str
     probe: str
@@ -198,7 +201,7 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's shares in percent in the left and the right one of a study's two profiles. here: globs of our
+    """The shares of a function in percent in the left and the right one of two profiles of a study. here: globs of our
     functions that do the same. idle: whether it is the idle loop."""
 
     function: str
@@ -209,7 +212,8 @@ class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Beside(Record, frozen=True, forbid_unknown_fields=True):
-    """Two profiles shown side by side, with the study's published values for them."""
+    """Two profiles shown side by side, with the values that the study published for them. left, right: the profiled
+    points."""
 
     left: RowOf
     right: RowOf
@@ -217,7 +221,8 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     shares: tuple[PublishedShare, ...] = ()
 
     def busy(self) -> list[tuple[PublishedShare, float, float]]:
-        """Each function's shares of the busy time. If none is marked idle, the functions without a match are."""
+        """Returns each function with its two shares, in percent, of the time that is not idle. If no function is marked
+        idle, the functions without a counterpart here are."""
         idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
         wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
         return [
@@ -227,8 +232,8 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):
-    """An alternative to the ABI of a study. what: the alternative in words; row: its cost; costs: what it takes to
-    choose it. Other alternatives are compared with the first."""
+    """An alternative to the ABI of a study. what: the alternative in words. row: its cost. costs: what a user must do
+    to choose it. The first alternative is the reference for the others."""
 
     what: str
     row: RowOf
@@ -236,8 +241,9 @@ class Option(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
-    """A cost for each item against a cost paid once, which is `once` less `without`. each, once, without: rows of
-    times; also: rows of alternatives to `each`; thing: name of an item; remedy: name of the cost paid once."""
+    """The comparison of a cost for each item with a cost paid once. each: row of the time for one item. once, without:
+    rows of which the difference is the cost paid once. also: rows of alternatives to `each`. thing: name of an item.
+    remedy: name of the cost paid once."""
 
     thing: str
     remedy: str
@@ -248,8 +254,8 @@ class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
-    """A study's data cache, for targets without one: bytes, line, ways of a set. assumed: assumptions where the study
-    gives no value, in a sentence. select: the points."""
+    """A study's data cache, for targets that have none. bytes: size. line: bytes of a line. ways: lines of a set.
+    assumed: assumptions where the study gives no value, in a sentence. select: the points to model."""
 
     bytes: int
     line: int
@@ -259,13 +265,13 @@ class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and its question (suites/NAME.toml). budget: as --budget takes it, or empty. mend: how to get a
-    machine's own time, printed with emulated or missing results. workload: commands that it measures as probes.
-    profile, modelled: points that are profiled, or run in a modelled cache, after the run.
+    """A named selection and its question (suites/NAME.toml). budget: as --budget takes it, or empty. mend: how to
+    measure in a machine's own time, printed with emulated or missing results. workload: commands that it measures as
+    probes. profile, modelled: points that are profiled, or run in a modelled cache, after the run.
 
-    Only in a study: source: the publication. published: its claims. figure: its figures, drawn anew. listing: its table
-    of loops a second. program: the lines of its tables of programs. worth: the ABI whose advantage it judges. beside:
-    two of its profiles. option: alternatives to this ABI. break_even: a cost for each item against a cost paid once."""
+    Only in a study: source: the publication. published: its claims. figure: its figures. listing: its table of loops a
+    second. program: lines of its tables of programs. worth: the ABI whose advantage is judged. beside: two of its
+    profiles. option: alternatives to this ABI. break_even: a cost for each item against a cost paid once."""
 
     name: str
     question: str
@@ -287,7 +293,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Point(Record, frozen=True, cache_hash=True):
-    """A probe, ABI, target and set of parameters, of which a row is one metric. Results are stored by point, so its
+    """A probe, ABI, target and set of parameters. A row is one metric of a point. Results are stored by point, so its
     hash is cached: computing it for all points of a plan took a quarter of a millisecond per visit."""
 
     probe: str
@@ -302,6 +308,7 @@ class Point(Record, frozen=True, cache_hash=True):
             force_setattr(self, "parameters", tuple(present_parameters(probe, self.values()).items()))
 
     def values(self) -> dict[str, Value]:
+        """Returns the parameters by name."""
         return dict(self.parameters)
 
 
@@ -313,21 +320,21 @@ class Pair(Record, frozen=True):
 
 
 def layout_seed(seed: int, layout: int, whose: object, cpus: tuple[int, ...]) -> int:
-    """Returns the seed of one of a run's layouts on some CPUs, of a point, or of all points of an interleaved
-    comparison."""
+    """Returns the seed of one layout of a run on some CPUs. seed: of the run. layout: number of the layout. whose: key
+    of the point, or of all points of an interleaved comparison."""
     return random.Random(f"{seed} {layout} {whose} {cpus}").getrandbits(62)
 
 
 class Visit(Record, frozen=True):
-    """A request for samples of one point. round: number of its round. cpus: CPUs of its workers, the timed one's first;
-    also: CPUs that may replace its only one. samples: number of samples; sample_ns: time of the shorter batch. seed:
-    seed of the layout. deadline_ms: time after which the visit is ended. iterations, control_iterations: those of the
-    shorter batch in an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no limit. marks: line of an
-    external clock, or empty. folder: folder in which the probe may create files. peer: machine that serves it.
-    counters: whether events are counted beside samples. forks: its layout takes less time than the start of a process,
-    so that one process makes such visits, each in a child. sets_up_first: its layout is set up by a request of its own.
-    full_width: independent additions in a cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may
-    wait for such a core."""
+    """A request for samples of one point. round: number of its round. cpus: CPUs of its workers, the timed one first.
+    also: CPUs that may replace the only one. samples: number of samples. sample_ns: time of the shorter batch. seed:
+    seed of the layout. deadline_ms: time after which the visit is ended. iterations, control_iterations: iterations of
+    the shorter batch in an earlier visit, or 0. wall_ms: remaining budget of the run, 0 without a limit. marks: line of
+    an external clock, or empty. folder: folder in which the probe may create files. peer: machine that serves it.
+    counters: whether events are counted during samples. forks: whether one process makes several such visits, each in a
+    child, since a layout takes less time than the start of a process. sets_up_first: whether a request of its own sets
+    up the layout. full_width: independent additions in a cycle of the uncontended core, 0 if unknown. wait_ms: longest
+    wait for an uncontended core."""
 
     id: int
     point: Point

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as columns: a sample object takes 700 bytes, and iterating over objects would be most of the time of reading
-a large journal.
+"""Keeps samples as columns: a sample object takes 700 bytes, and iterating over objects would be most of the time of
+reading a large journal.
 
-A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. A single sample is
-returned as a Sample, and all numbers of a kind as a column. A count that the system does not report is -1 in the
-column. The columns of a large run are in a temporary file (`Room`)."""
+The `samples` of a visit are a range of columns that it shares with other visits that were read before and after it. A
+single sample is returned as a Sample, and all numbers of a kind as a column. A count that the system does not report is
+-1 in the column. The columns of a large run are in a temporary file (`Room`)."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ if TYPE_CHECKING:
 
 NONE = -1
 MOST_HELD = 1 << 12
-"""Samples of a full block. Until a block is full, its samples wait as rows of 168 bytes, 0.7 MB, which fit into a
-cache."""
+"""Number of samples of a full block. Until a block is full, its samples are rows of 168 bytes, 0.7 MB together, which
+fit into a cache."""
 _MOST_IN_MEMORY = 16 << 20
-"""Bytes of packed columns that a Room keeps in memory."""
+"""Number of bytes of packed columns that a Room keeps in memory."""
 RECENT = 96
-"""Blocks that a Room keeps in memory after reading: those of all probes of a run that is read in order."""
+"""Number of blocks that a Room keeps in memory after reading them: those of all probes of a run that is read in
+order."""
 _FOLDER = "/var/tmp"
-"""Folder of the temporary file. Unlike /tmp, it is on disk on all systems: a file in memory would save no memory."""
+"""Folder of the temporary file. It is on disk on all systems, unlike /tmp: a file in memory would save no memory."""
 
 _SEEN = Witness.__struct_fields__
 _RATES = tuple(name for name in _SEEN if name.endswith("_hz"))
 _COUNTS = tuple(name for name in _SEEN if name not in _RATES)
 _REPORTED = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
 MAYBE = (*_REPORTED, "control_n", "control_2n")
-"""Columns whose values the system, or a probe without a control, may not report."""
+"""Columns in which a value may be missing: not reported by the system, or of a probe without a control."""
 _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
 _WHOLE = (*_ONCE, *_TWICE, *_COUNTS)
@@ -75,7 +76,8 @@ class Columns:
 
     @classmethod
     def kept(cls, room: Room, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> Columns:
-        """Returns a full block from the content that `Room` wrote. Raises Failure without disk space."""
+        """Returns a full block of the content that `Room` wrote. Raises Failure (5) without disk space. kinds: number
+        type of each column, and whether it is constant."""
         columns = cls(room)
         columns._place = room.put(content, samples, kinds)
         return columns
@@ -85,11 +87,12 @@ class Columns:
         return self._held()
 
     def is_open(self) -> bool:
-        """Returns whether further samples may be added to the block."""
+        """Returns whether samples may be added to the block."""
         return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
-        """Adds one visit while the block is open. taken: samples or records with their fields; seen: witnesses."""
+        """Adds the samples of one visit while the block is open, and returns them. taken: samples, or records with the
+        same fields. seen: the witness of each."""
         taken = [*taken]
         start = len(self._lanes)
         self._times.append(_times(taken))
@@ -101,36 +104,42 @@ class Columns:
         return Samples(self, start, stop)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Returns a column of all samples, in the narrowest type: widen it before arithmetic."""
+        """Returns a column of all samples in its narrowest type, which must be widened before arithmetic."""
         return self.columns()[name]
 
     def columns(self) -> Packed:
-        """Returns all columns, read at once."""
+        """Returns all columns, in one reading."""
         return self._held()[0]
 
     def lanes(self, start: int, stop: int) -> Sequence[Lanes]:
+        """Returns the lanes of a range of samples."""
         lanes = self._held()[1]
         return lanes[start:stop] if lanes else ((),) * (stop - start)
 
     def least(self, name: str) -> float:
+        """Returns the lowest value of a column."""
         if name not in self._least:
             self._least[name] = float(self.column(name).min())
         return self._least[name]
 
     @cached_property
     def reports_all(self) -> bool:
+        """Returns whether the system reported every count of all samples."""
         return all(self.least(name) > NONE for name in _REPORTED)
 
     @cached_property
     def has_lanes(self) -> bool:
+        """Returns whether a sample has timed companions."""
         return bool(self._held()[1])
 
     def _held(self) -> tuple[Packed, Sequence[Lanes]]:
+        """Returns the columns and lanes. If the block is still open, closes it."""
         if self.is_open():
             self._settle()
         return self._room.held(self._place) if self._room and self._place else (self._columns, self._lanes)
 
     def _settle(self) -> None:
+        """Closes the block: converts its rows to columns, and stores these in the Room if there is one."""
         samples = len(self._lanes)
         self._columns, least = _packed(*_tables(self._times, self._seen))
         self._lanes = self._lanes if any(self._lanes) else []
@@ -153,8 +162,8 @@ class _Place(NamedTuple):
 
 
 class Room:
-    """The columns of one run. Columns beyond 16 MB are written to an unnamed file, and read from it a block at a time;
-    without disk space they stay in memory."""
+    """Stores the columns of one run. Columns beyond 16 MB are written to an unnamed file, and read from it a block at a
+    time. Without disk space they stay in memory."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -164,7 +173,7 @@ class Room:
         self._recent: dict[int, tuple[Packed, Sequence[Lanes]]] = {}
 
     def take(self, columns: Packed, lanes: Sequence[Lanes]) -> _Place | None:
-        """Returns the position of a stored block; None if it stays in memory."""
+        """Stores a block, and returns its position; None if it stays in memory."""
         parts, is_constant = self.parts(columns)
         content = b"".join([*parts, marshal.dumps([*lanes])])
         if self._bytes < _MOST_IN_MEMORY:
@@ -181,17 +190,19 @@ class Room:
         return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
 
     def put(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place:
-        """Stores a block. Raises Failure without disk space."""
+        """Stores a block in the file, and returns its position. Raises Failure (5) without disk space."""
         place = self._placed(content, samples, kinds)
         if place is None:
             raise Failure("a temporary file cannot be written", 5)
         return place
 
     def _placed(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place | None:
+        """Writes a block to the file, and returns its position; None without disk space."""
         start = self._write(content)
         return None if start is None else _Place(start, len(content), samples, self._kinds.setdefault(kinds, kinds))
 
     def _write(self, content: bytes) -> int | None:
+        """Appends bytes to the file, and returns where they begin; None without disk space."""
         start = self._end
         with contextlib.suppress(OSError):
             if self._file is None:
@@ -205,7 +216,7 @@ class Room:
         return None
 
     def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
-        """Returns the content of a stored block. Raises Failure if the file cannot be read."""
+        """Returns the columns and lanes of a stored block. Raises Failure (5) if the file cannot be read."""
         block = self._recent.pop(place.start, None) or self._read(place)
         self._recent[place.start] = block
         if len(self._recent) > RECENT:
@@ -213,6 +224,7 @@ class Room:
         return block
 
     def _read(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
+        """Reads a block from the file."""
         import numpy as np
 
         assert self._file is not None
@@ -228,19 +240,20 @@ class Room:
 
 def _return_memory() -> None:
     """Makes the C library map each block of at least 256 KiB separately, and return it to the system when it is freed.
-    Otherwise memory that numpy frees between small objects, up to 100 MB, stays allocated in a large run."""
+    Otherwise up to 100 MB that numpy frees between small objects stay allocated in a large run."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 @lru_cache(maxsize=256)
 def _rows(row: str, samples: int) -> Callable[..., bytes]:
+    """Returns the function that packs the values of some samples. row: format of one sample."""
     return struct.Struct(f"={row * samples}").pack
 
 
 def _times(taken: Sequence[Any]) -> bytes:
-    """Returns one line for each sample. It is written as soon as its visit is read: objects of 500 samples of each
-    probe are no longer in the CPU's cache when a block is full, and reading them then takes twice as long."""
+    """Returns the times of samples as bytes, a row for each. They are packed as soon as their visit is read: when a
+    block is full, the objects are no longer in the cache of the CPU, and reading them takes twice as long."""
     values = [
         value for one in taken
         for value in (one.iterations, one.control_iterations, one.at_ns, *one.body, *(one.control or _NO_CONTROL))
@@ -249,8 +262,8 @@ def _times(taken: Sequence[Any]) -> bytes:
 
 
 def _evidence(values: Sequence[float | None]) -> bytes:
-    """Returns one line for each sample, in the order of a witness. Most systems report everything, so missing values
-    are not searched one by one."""
+    """Returns the evidence of samples as bytes, a row for each, in the order of a witness. Missing values are replaced
+    only if packing fails, since most systems report every value."""
     pack = _rows(_SEEN_ROW, len(values) // len(_SEEN))
     try:
         return pack(*values)
@@ -260,7 +273,7 @@ def _evidence(values: Sequence[float | None]) -> bytes:
 
 
 def _tables(times: Sequence[bytes], seen: Sequence[bytes]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Returns one line for each sample: its times; its evidence except rates, with the rates as integers; its rates."""
+    """Returns three tables with a row for each sample: times; evidence, with its rates as integers; and rates."""
     import numpy as np
 
     evidence = np.frombuffer(b"".join(seen), np.int64).reshape(-1, len(_SEEN))
@@ -280,13 +293,15 @@ def _packed(times: NDArray[Any], evidence: NDArray[Any], rates: NDArray[Any]) ->
         return {name: wide[name] for name in COLUMNS}, {}
     tables = (times, evidence, rates)
     least, most = (
-        dict(zip(names, (end for table in tables for end in of(table, axis=0).tolist()), strict=True))
-        for of in (np.min, np.max)
+        dict(zip(names, (end for table in tables for end in function(table, axis=0).tolist()), strict=True))
+        for function in (np.min, np.max)
     )
     return {name: _narrow(wide[name], least[name], most[name]) for name in COLUMNS}, least
 
 
 def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
+    """Returns a column in its narrowest type; a constant column as one value with stride 0. least, most: its lowest and
+    highest value."""
     import numpy as np
 
     if least == most:
@@ -298,7 +313,7 @@ def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
 
 
 class Samples(Sequence[Sample]):
-    """The samples of one visit. columns, start, stop: the block that holds them, and their range in it."""
+    """The samples of one visit. columns: the block that contains them. start, stop: their range in it."""
 
     __slots__ = ("columns", "start", "stop")
 
@@ -307,15 +322,18 @@ class Samples(Sequence[Sample]):
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Samples:
+        """Returns samples as columns."""
         if isinstance(samples, Samples):
             return samples
         return Columns().add(samples, [sample.witness for sample in samples])
 
     def column(self, name: str) -> NDArray[Any]:
+        """Returns one column, as Columns.column does."""
         return self.columns.column(name)[self.start : self.stop]
 
     def reported(self) -> dict[str, list[Any]]:
-        """Returns the numbers of all columns; None if the system does not report a value, or without a control."""
+        """Returns the values of all columns as lists; None for a value that the system does not report, and for the
+        control of a probe that has none."""
         cells_of = {name: column[self.start : self.stop].tolist() for name, column in self.columns.columns().items()}
         for name in MAYBE:
             if NONE in cells_of[name]:
@@ -323,15 +341,15 @@ class Samples(Sequence[Sample]):
         return cells_of
 
     def reports_all(self) -> bool:
-        """Returns whether the system certainly reported every count of all samples, by their block."""
+        """Returns whether every sample of the block has every count; then every sample of the visit has."""
         return bool(len(self)) and self.columns.reports_all
 
     def lanes(self) -> Sequence[Lanes]:
-        """Returns the lanes of each sample. A column must have been read before."""
+        """Returns the lanes of each sample. A column must have been read before, which closes the block."""
         return self.columns.lanes(self.start, self.stop)
 
     def lacks(self, *names: str) -> bool:
-        """Returns whether a sample lacks all of these values."""
+        """Returns whether some sample lacks all of these values."""
         if not len(self) or any(self.columns.least(name) > NONE for name in names):
             return False
         return any(map(all, zip(*((self.column(name) == NONE).tolist() for name in names), strict=True)))
@@ -360,6 +378,7 @@ class Samples(Sequence[Sample]):
 
 
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
+    """Returns one sample from its values in the order of COLUMNS."""
     values_of: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
     seen: dict[str, Any] = {
         name: None if values_of[name] == NONE and name in _REPORTED else values_of[name] for name in _SEEN

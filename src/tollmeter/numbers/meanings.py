@@ -60,8 +60,8 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
 
 
 def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Results:
-    """Returns the results with only the rows that `is_kept` selects, by probe and parameters; facts of the whole run
-    stay. Conclusions from all rows go; the memory levels stay if all latencies do."""
+    """Returns the results with only the rows that `is_kept` selects, by probe and parameters. Facts of the whole run
+    are unchanged. Conclusions from several rows are removed, except the memory levels if all latencies are selected."""
     index = results.index
 
     def kept(records: Iterable[Any]) -> tuple[Any, ...]:

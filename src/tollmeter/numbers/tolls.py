@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The toll table: the cost of each boundary on this machine, cheapest first."""
+"""Computes the toll table: the cost of each boundary on this machine, cheapest first."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tollmeter.numbers.units import in_percent, short
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
-    """Returns the lines with a number, cheapest first, and then the lines that lack one, with the reason. A boundary
-    that this machine does not have has no line."""
+    """Returns the lines with a number, cheapest first, and then the lines without one, with the reason. A boundary that
+    this machine does not have has no line. core_clock_hz: None if unknown."""
     gaps = (
         Toll(
             toll=_label(_template(row, probes), row), probe=row.probe, metric=row.metric, abi=row.abi,

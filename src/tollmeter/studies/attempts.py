@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's listing: loops a second of each attempt, with the control loop and the width loop before and after it.
+"""Makes the listing of a study: loops a second of each attempt, with the control loop and the width loop before and
+after it.
 
-An attempt ran in another state of the machine if its control loop differs, or if the width loop shows that the sibling
-hyperthread was busy: dependent additions do not slow down then, and other code does. Within 3 % of the usual rate an
-attempt is valid, up to 10 % suspect. Above, or beside a busy sibling, it was measured again; if that did not help, it
-is printed with its mark. The time of one loop is that of its row, from all visits."""
+An attempt ran in another state of the machine if the rate of its control loop differs, or if the width loop shows a
+busy sibling hyperthread, which slows other code but not dependent additions. An attempt within 3 % of the usual rate is
+valid, and up to 10 % suspect. Beyond that, or beside a busy sibling, it was measured again; if the repetition is no
+better, it is printed with its mark. The time of one loop is that of its row, from all visits."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from tollmeter.model import PRECISION, Clock, Listed, Outcome, Point, Probe, Res
 from tollmeter.studies.matching_rows import exits_of, picked
 
 VALID = PRECISION
-"""Relative difference of the control loop up to which an attempt is valid."""
+"""Largest relative difference of the control-loop rate at which an attempt is valid."""
 ATTEMPTS = 5
-"""Attempts of which a figure is made."""
+"""Number of attempts that are listed."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
 
@@ -33,7 +34,7 @@ _Timed = Sequence[tuple[Sample, float]]
 
 class Attempt(NamedTuple):
     """An attempt at a test. loops_hz: loops per second. control_hz: additions per second of the adjacent control loop;
-    0 if none was measured."""
+    0 if none was measured. state: `differs` if it ran in another state of the machine, `unseen` if unknown."""
 
     loops_hz: float
     control_hz: float
@@ -41,8 +42,8 @@ class Attempt(NamedTuple):
 
 
 class Test(NamedTuple):
-    """One line of a listing on one target. again: attempts that were measured again since their control loop differed.
-    exits: guest exits of one turn; None if not applicable."""
+    """One line of a listing on one target. again: number of attempts that were measured again. exits: guest exits of
+    one loop; None if not applicable."""
 
     listed: Listed
     row: Row
@@ -52,7 +53,7 @@ class Test(NamedTuple):
 
 
 class TargetListing(NamedTuple):
-    """The listing of one target. control_hz: its usual rate, or 0."""
+    """The listing of one target. control_hz: usual rate of the control loop, or 0."""
 
     target: str
     abi: str
@@ -62,26 +63,27 @@ class TargetListing(NamedTuple):
 
 
 def attempted_listing(results: Results) -> tuple[TargetListing, ...]:
-    """Returns the listing by target, in the suite's order; empty if the suite lists no test, or no row has a number."""
+    """Returns the listing of each target, in the order of the suite; empty if the suite lists no test, or no row has a
+    number."""
     listed = results.suite.listing if results.suite else ()
     pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
     answers = []
     for place in places:
         target, abi, clock = place
-        own = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
-        samples = [_in_turn(outcomes_of(results, row)) for _, row in own]
+        of_place = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
+        samples = [_in_turn(outcomes_of(results, row)) for _, row in of_place]
         tests = [
             Test(listed_row, row, *chosen_attempts(_tried(taken, samples)), exits_of(results, row))
-            for (listed_row, row), taken in zip(own, samples, strict=True)
+            for (listed_row, row), taken in zip(of_place, samples, strict=True)
         ]
         answers.append(TargetListing(target, abi, clock, _usual_control_hz(samples), tuple(tests)))
     return tuple(answers)
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
-    """Yields the published time of each test in turns of the first line's loop, which is the control loop, for each
-    build."""
+    """Yields each line with a published time, the index of the build, and the time in turns of the loop of the first
+    line, which is the control loop."""
     loops = next((line.published for line in listed if line.published), ())
     for line in listed:
         for build, (own, loop) in enumerate(zip(line.published, loops, strict=False)):
@@ -90,27 +92,27 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
 
 
 def _usual_control_hz(samples: Iterable[_Timed]) -> float:
-    """Returns the usual rate of the control loop of all attempts on one target; 0 if none was measured."""
-    seen = [hz for several in samples for sample, _ in several if (hz := control_around(sample))]
-    return median(seen) if seen else 0.0
+    """Returns the median rate of the control loop of all attempts on one target; 0 if none was measured."""
+    rates = [hz for timed in samples for sample, _ in timed if (hz := control_around(sample))]
+    return median(rates) if rates else 0.0
 
 
 def _usual_width(samples: Iterable[_Timed]) -> float | None:
-    """Returns the additions per cycle of the uncontended core; None if too few readings show it."""
+    """Returns the independent additions per cycle of the uncontended core; None if too few readings show it."""
     readings = [width for several in samples for sample, _ in several for width in _widths(sample)]
     return highest_mode(np.array(readings)) if readings else None
 
 
 def _widths(sample: Sample) -> list[float]:
-    """Returns independent additions per cycle directly before and after a sample."""
+    """Returns the independent additions per cycle directly before and after a sample."""
     witness = sample.witness
     looks = ((witness.width_before_hz, witness.control_before_hz), (witness.width_hz, witness.control_hz))
     return [width / hz for width, hz in looks if width and hz]
 
 
 def _tried(samples: _Timed, of_target: Sequence[_Timed]) -> list[Attempt]:
-    """Returns one attempt for each sample, over both of its batches: the time that a batch pays once is negligible in a
-    millisecond. of_target: the samples of all tests on the target."""
+    """Returns one attempt for each sample, over both of its batches: the overhead of a batch is negligible in a
+    millisecond. of_target: samples of all tests on the target."""
     attempts, usual_hz, usual_width = [], _usual_control_hz(of_target), _usual_width(of_target)
     for sample, operations in samples:
         took_ns, control_hz = sum(sample.body), control_around(sample)
@@ -122,7 +124,8 @@ def _tried(samples: _Timed, of_target: Sequence[_Timed]) -> list[Attempt]:
 
 
 def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
-    """Returns the points of the listing with one deviating attempt of five, and no further attempt to replace it."""
+    """Returns the points of the listing of which one of the five attempts differs, if no further attempt can replace it
+    yet. seen: visits of each point."""
 
     def is_of(wanted: RowOf, point: Point) -> bool:
         meanings = {metric.means for metric in probes[point.probe].metrics}
@@ -145,22 +148,23 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
 
 
 def chosen_attempts(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
-    """Returns five attempts in the order of measuring. An attempt that differs is replaced by the next, at most three
-    times."""
+    """Returns five attempts in the order of measuring, and the number that were replaced. An attempt that differs is
+    replaced by the next one, at most three times."""
     kept: list[Attempt] = []
-    again = 0
+    replaced = 0
     for place, attempt in enumerate(tried):
         if len(kept) == ATTEMPTS:
             break
-        more = len(tried) - place - 1 >= ATTEMPTS - len(kept)
-        if attempt.state == "differs" and again < MOST_AGAIN and more:
-            again += 1
+        can_replace = len(tried) - place - 1 >= ATTEMPTS - len(kept)
+        if attempt.state == "differs" and replaced < MOST_AGAIN and can_replace:
+            replaced += 1
         else:
             kept.append(attempt)
-    return tuple(kept), again
+    return tuple(kept), replaced
 
 
 def state_of(control_hz: float, usual_hz: float) -> State:
+    """Returns the state of an attempt by the rates of its control loop and of all control loops."""
     if not control_hz or not usual_hz:
         return "unseen"
     off = abs(control_hz / usual_hz - 1)
@@ -168,9 +172,9 @@ def state_of(control_hz: float, usual_hz: float) -> State:
 
 
 def control_around(sample: Sample) -> float:
-    """Returns the mean of the two control-loop readings directly before and after a sample."""
-    seen = [hz for hz in (sample.witness.control_before_hz, sample.witness.control_hz) if hz]
-    return sum(seen) / len(seen) if seen else 0.0
+    """Returns the mean rate of the control loops directly before and after a sample; 0 without one."""
+    rates = [hz for hz in (sample.witness.control_before_hz, sample.witness.control_hz) if hz]
+    return sum(rates) / len(rates) if rates else 0.0
 
 
 def outcomes_of(results: Results, row: Row) -> list[Outcome]:
@@ -185,8 +189,8 @@ def outcomes_of(results: Results, row: Row) -> list[Outcome]:
 
 
 def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
-    """Returns the first sample of each visit, then the second of each, so that attempts are far apart; with the
-    operations of an iteration."""
+    """Returns the first samples of all visits, then the second ones, and so on, so that attempts are far apart in time;
+    each with the operations of an iteration."""
     visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]

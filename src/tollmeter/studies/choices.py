@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices of a study: its two profiles on each target, its alternatives by gain, and the break-even of two costs."""
+"""Compares choices of a study: its two profiles on each target, its alternatives in the order of their gain, and the
+break-even of two costs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class AbiPair:
-    """Two profiles of one target. gain: ratio of their rows, which have more visits; None if it has no interval."""
+    """Two profiles of one target. gain: ratio of their rows; None if it has no interval."""
 
     left: Profile
     right: Profile
@@ -28,12 +29,13 @@ class AbiPair:
 
 
 Ranking = Sequence[tuple[Option, Row, RatioOfRows]]
-"""The alternatives with a number on one target, each with its gain over the first, the best first."""
+"""The alternatives with a number on one target, each with its gain over the first one, the best first."""
 
 
 @dataclass(frozen=True)
 class Even:
-    """A break-even. each: cost for every item; once_ns, known to within_ns: cost paid once."""
+    """A break-even. asked: the compared costs. each: row of the cost of each item. once_ns: cost paid once. within_ns:
+    half-width of its interval."""
 
     place: Place
     asked: BreakEven
@@ -43,11 +45,12 @@ class Even:
 
     @property
     def each_ns(self) -> float:
+        """Returns the ns of each item."""
         return self.each.median or 0.0
 
     @property
     def number(self) -> float:
-        """Returns the number of items that cost as much as the cost paid once."""
+        """Returns the number of items that together cost as much as the cost paid once."""
         return self.once_ns / (self.each.median or self.once_ns)
 
 
@@ -55,7 +58,7 @@ class Even:
 
 
 def pairs(results: Results, suite: Suite) -> list[AbiPair]:
-    """Returns the pairs of profiles, one for each target that has both."""
+    """Returns the two profiles of a study on each target that has both."""
     asked = suite.beside
     if asked is None:
         return []
@@ -79,8 +82,7 @@ def pairs(results: Results, suite: Suite) -> list[AbiPair]:
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
-    """Returns the share in percent of all functions whose name matches one of some globs, with its interval if
-    known."""
+    """Returns the share in percent of all functions that match one of some globs, with its interval if known."""
     like = [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
     part = 100 * sum(share.hits for share in like) / (profile.hits or 1)
     within = math.hypot(*(share.within or 0.0 for share in like))
@@ -91,8 +93,8 @@ def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
 
 
 def ranked_options(results: Results, suite: Suite) -> dict[Place, Ranking]:
-    """Returns the ranking on each target on which the first option and another have a number, this machine's own ABI
-    first."""
+    """Returns the ranking on each ABI and target on which the first option and another one have a number; the machine's
+    own ABI is first."""
     if not suite.option:
         return {}
     own = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
@@ -104,7 +106,7 @@ def ranked_options(results: Results, suite: Suite) -> dict[Place, Ranking]:
 
 
 def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranking:
-    """Returns the ranking; empty if fewer than two options have a number."""
+    """Returns the ranking of the options; empty if fewer than two have a number."""
     rows = [(option, row) for option in options if (row := _row(results, option.row, place)) is not None]
     if len(rows) < 2:
         return ()
@@ -119,6 +121,7 @@ def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
 
 
 def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:
+    """Returns the row with a number that matches on this ABI and target; None without one."""
     rows = (row for row in matching(results, wanted) if row.status == "ok" and (row.median or 0.0) > 0)
     return next((row for row in rows if (row.abi, row.target) == place), None)
 
@@ -127,11 +130,12 @@ def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:
 
 
 _CLOCKS = ("hardware", VIRTUAL)
-"""Clocks of break-evens. A user-mode emulator's count lacks the kernel's share, which is most of a trap."""
+"""Clocks of break-evens. The count of an emulator of single programs lacks the kernel's share, which is most of a
+trap."""
 
 
 def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
-    """Yields break-evens of rows of one target and one clock; the hardware's before an emulator's."""
+    """Yields break-evens of rows of one target and clock; those by hardware before those by an emulator."""
     asked = suite.break_even
     if asked is None:
         return
@@ -147,5 +151,5 @@ def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
 
 
 def _half_ns(row: Row) -> float:
-    """Returns half of a row's interval; 0 without one."""
+    """Returns half of the interval of a row in ns; 0 without one."""
     return (row.high - row.low) / 2 if row.high is not None and row.low is not None else 0.0

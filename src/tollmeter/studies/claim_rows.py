@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number compared with a published figure: this run's number in the figure's unit, or the reason that there is
-none."""
+"""Finds the number to compare with a published figure: a number of this run in the unit of the figure, or the reason
+why there is none."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ NO_TURNS = "The control loop was not timed on the target of this row."
 
 
 class Measured(NamedTuple):
-    """The value compared with a claim: one estimate for each row, lowest first, or why there is none. of: one row, with
-    the common clock and target. thin: a row has too few visits. hosted: a row is its hypervisor's time. mixed: one
-    row of a ratio is of an uncontended core and the other is not. refuted: why the claim fails for any number."""
+    """The value compared with a claim. values: one estimate for each row, lowest first; empty without one. unit: its
+    unit. gap: why there is none. of: one of the rows; all have its clock and target. thin: whether a row has too few
+    visits for an interval. hosted: whether a software hypervisor took part in a row's operation. mixed: whether the two
+    rows of a ratio are of different core states. refuted: why the claim fails whatever the number is."""
 
     values: Sequence[Estimate] = ()
     unit: str = ""
@@ -51,8 +52,7 @@ class Measured(NamedTuple):
 
 
 def measured_claim(results: Results, claim: Published) -> Measured:
-    """Returns the value from rows of one clock on one target, this machine's own first, since another's would be
-    another answer."""
+    """Returns the value for a claim, from rows of one clock on one target, preferably of this machine."""
     if claim.bend:
         number = _bend(results, claim, claim.bend)
     elif claim.order:
@@ -66,12 +66,14 @@ def measured_claim(results: Results, claim: Published) -> Measured:
     if number.of is None:
         return number
     place = number.of.target, number.of.clock
-    asked = [picked(results, wanted, claim.about) for wanted in (claim.row, claim.over, *claim.order)]
-    used = [row for rows in asked for row in rows if (row.target, row.clock) == place]
+    rows_of_claim = [picked(results, wanted, claim.about) for wanted in (claim.row, claim.over, *claim.order)]
+    used = [row for rows in rows_of_claim for row in rows if (row.target, row.clock) == place]
     return number._replace(thin=not all(map(has_interval, used)), hosted=any(is_hosted(results, row) for row in used))
 
 
 def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:
+    """Returns the value from rows that the claim names: their medians, their times in turns, or their ratios to the
+    rows of `over`."""
     rows, others = (picked(results, each, claim.about) for each in (wanted, claim.over))
     if not rows:
         return Measured(gap=_why(results, claim, wanted))
@@ -89,13 +91,14 @@ def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:
 
 
 def _estimate(row: Row) -> Estimate:
+    """Returns the median and the interval of a row; without an interval, the median alone."""
     value = row.median or 0.0
     low, high = (value if end is None else end for end in (row.low, row.high))
     return Estimate(value, low, high)
 
 
 def _of_ratios(ratios: Sequence[RatioOfRows], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
-    """Returns the value of ratios. gap: the reason without a ratio."""
+    """Returns the value from ratios. gap: the reason if there are none."""
     if not ratios:
         return Measured(gap=gap)
     estimates = sorted((each.ratio for each in ratios), key=_value)
@@ -107,19 +110,19 @@ def _value(estimate: Estimate) -> float:
 
 
 def _ordered(results: Results, claim: Published) -> Measured:
-    """Returns the ratio of each row to the previous one, of one target and clock."""
-    several = [picked(results, wanted, claim.about) for wanted in claim.order]
-    for wanted, rows in zip(claim.order, several, strict=True):
+    """Returns the ratio of each row to the previous one, for rows of one target and clock."""
+    rows_of_order = [picked(results, wanted, claim.about) for wanted in claim.order]
+    for wanted, rows in zip(claim.order, rows_of_order, strict=True):
         if not rows:
             return Measured(gap=_why(results, claim, wanted))
-    first = _of_one_place(several[0])[0]
-    chain = [row for rows in several if (row := _twin(first, rows))]
-    ratios = [ratio_of_rows(results, *pair) for pair in pairwise(chain)] if len(chain) == len(several) else []
+    first = _of_one_place(rows_of_order[0])[0]
+    chain = [row for rows in rows_of_order if (row := _twin(first, rows))]
+    ratios = [ratio_of_rows(results, *pair) for pair in pairwise(chain)] if len(chain) == len(rows_of_order) else []
     return _of_ratios(ratios, [first], NOT_TOGETHER)
 
 
 def _of_shares(results: Results, claim: Published) -> Measured:
-    """Returns the value from two profiles of this machine."""
+    """Returns the ratio of the shares of a function in two profiles of this machine."""
     asked = results.suite.beside if results.suite else None
     if results.suite and asked:
         forms = next((share.here for share in asked.shares if share.function == claim.share), ())
@@ -128,8 +131,8 @@ def _of_shares(results: Results, claim: Published) -> Measured:
             rows = [row for row in picked(results, asked.left) if (row.abi, row.target) == (pair.left.abi, HERE)]
             if rows and min(left.low, right.low) > 0:
                 ratio = left.value / right.value
-                by = exp(hypot(*(log(each.high / each.low) / 2 for each in (left, right))))
-                return Measured([Estimate(ratio, ratio / by, ratio * by)], "ratio", of=rows[0])
+                factor = exp(hypot(*(log(each.high / each.low) / 2 for each in (left, right))))
+                return Measured([Estimate(ratio, ratio / factor, ratio * factor)], "ratio", of=rows[0])
     return Measured(gap=claim.missing or f"No two profiles of this machine have {claim.share}.")
 
 
@@ -137,7 +140,7 @@ def _of_shares(results: Results, claim: Published) -> Measured:
 
 
 def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
-    """Returns the bend as a multiple of the cache's size, by the system."""
+    """Returns the position of a bend, as a multiple of the size of the cache that the system reports."""
     level = next((level for level in results.index.hierarchy if level.level == bend.level), None)
     sizes = results.index.machine.data_sizes().items()
     known = (bytes_ for number, bytes_ in sizes if bend.level.rstrip("d") == f"L{number}")
@@ -178,13 +181,15 @@ def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) 
 
 
 def in_turns(results: Results, row: Row) -> Estimate | None:
-    """Returns a time in turns of the control loop of its target, clock and ABI; None if the run has no such loop."""
+    """Returns a time in turns of the control loop of the same target, clock and ABI; None if the run has no such
+    loop."""
     turns = _turns(results, row)
     return turns.ratio if turns else None
 
 
 def _turns(results: Results, row: Row) -> RatioOfRows | None:
-    """Returns the ratio of the row to the control loop's period, which is the inverse of its rate, in each state."""
+    """Returns the ratio of the row to the period of the control loop, the inverse of its rate, in each state; None if
+    the run has no such loop."""
 
     def inverse(rate: Row | State) -> dict[str, float | None]:
         median, low, high = (1e9 / end if end else None for end in (rate.median, rate.high, rate.low))
@@ -203,22 +208,23 @@ def _turns(results: Results, row: Row) -> RatioOfRows | None:
 
 
 def _of_one_place(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows of one target: the hardware's clock before all others, this machine's before another's."""
+    """Returns the rows of one target and clock: the hardware clock before others, and this machine before other
+    targets."""
     place = min(((row.clock != "hardware", row.target != HERE, row.target, row.clock) for row in rows), default=None)
     return [row for row in rows if place and (row.target, row.clock) == place[2:]]
 
 
 def _why(results: Results, claim: Published, wanted: RowOf) -> str:
-    """Returns the row's own reason, if there is a row; then the claim's; else that the probe was not run on this
-    target, or not with this metric and these parameters."""
+    """Returns why there is no number: the reason of a matching row, else the reason of the claim, else that the run has
+    no such row."""
     anyhow = msgspec.structs.replace(wanted, metric=None, parameters={})
     lacking = wanted if matching(results, anyhow) else anyhow
     return own_reason(results, wanted) or claim.missing or f"This run has no row of {lacking.words()}."
 
 
 def timed_by(results: Results, number: Measured) -> str:
-    """Returns a sentence that names the emulator that made a time; empty without one. A guest kernel's counts of memory
-    and faults are unaffected."""
+    """Returns a sentence that names the emulator that timed a number; empty without one. For memory and faults the
+    sentence names the guest kernel that counted them."""
     if number.of is None or number.of.clock != VIRTUAL:
         return ""
     if number.of.unit in (*KERNEL_COUNTS, "count"):
@@ -227,8 +233,8 @@ def timed_by(results: Results, number: Measured) -> str:
 
 
 def _twin(row: Row, others: Sequence[Row]) -> Row | None:
-    """Returns the row of another list with equal clock, target, unit and parameters, or its only row on that target;
-    None if either has no number."""
+    """Returns the row of another list with equal clock, target, unit and parameters; else its only row of this clock,
+    target and unit. None without one, or if either row has no number."""
     place = row.target, row.clock, row.unit
     comparable = [other for other in others if (other.target, other.clock, other.unit) == place]
     alone = comparable[0] if len(comparable) == 1 else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects the rows of a run that a study's figure is about, or the reason that there is none."""
+"""Selects the rows of a run that a figure of a study refers to, or gives the reason why there are none."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from tollmeter.numbers.stats import Estimate
 COUNTED, VIRTUAL = "instructions", "virtual"
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
-"""Clocks that do not apply to the subject of a claim, by subject; for all other subjects, both clocks of emulators."""
+"""Clocks that cannot answer a claim, by its subject. For all other subjects, neither clock of an emulator can."""
 
 
 def picked(results: Results, wanted: RowOf | None, about: str = "") -> list[Row]:
-    """Returns the rows with a number that match all requested fields; the ABI `native` is the machine's own.
+    """Returns the rows with a number that match all fields of the selection; the ABI `native` is the machine's own.
+    about: subject of the claim.
 
-    A study states times. A count of the program's instructions lacks the kernel's and the memory's share, so it is used
-    only if the study accepts it. An emulator measures neither a cache nor the time of one machine."""
+    A study states times. A count of a program's instructions lacks the share of the kernel and of memory, so it is used
+    only for claims that accept it. An emulator measures neither a cache nor the time of a machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     rows = matching(results, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
 def matching(results: Results, wanted: RowOf) -> list[Row]:
-    """Returns all rows that match, of any status and clock."""
+    """Returns all rows that match the selection, of any status and clock."""
     abi = main_abi(results.index.rows, results.index.machine.architecture) if wanted.abi == "native" else wanted.abi
 
     def is_of_meaning(row: Row) -> bool:
@@ -58,21 +59,22 @@ def matching(results: Results, wanted: RowOf) -> list[Row]:
 
 
 def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
-    """Returns the matching rows. If there are none, returns unsupported rows with the same choices: a gap at one length
-    or size applies to all lengths and sizes, but a gap of one choice does not apply to another."""
+    """Returns the matching rows; if there are none, unsupported rows with the same choices. A gap at one length or size
+    applies to all lengths and sizes, but a gap of one choice does not apply to another choice."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
     return matching(results, wanted) or [row for row in matching(results, anywhere) if row.status == "unsupported"]
 
 
 def failure(results: Results, wanted: RowOf) -> str:
-    """Returns why a matching row of this run has no number; empty if each has one, or if no row matches."""
+    """Returns why a matching row has no number, as a sentence; empty if each has one, or if no row matches."""
     failed = next((row for row in _rows_or_gaps(results, wanted) if row.status != "ok" and row.reason), None)
     return f"{failed.probe} gave no number: {failed.reason}." if failed else ""
 
 
 def own_reason(results: Results, wanted: RowOf) -> str:
-    """Returns why a matching row of this run has no number, or one that does not answer; empty if no row matches."""
+    """Returns why a matching row has no number, or none that answers the claim, as a sentence; empty if no row
+    matches."""
     if reason := failure(results, wanted):
         return reason
     same = _rows_or_gaps(results, wanted)
@@ -88,6 +90,7 @@ def own_reason(results: Results, wanted: RowOf) -> str:
 
 
 def with_mend(reason: str, results: Results) -> str:
+    """Returns the reason, followed by how to measure in real time if the suite states it."""
     return f"{reason} {results.suite.mend}" if results.suite and results.suite.mend else reason
 
 
@@ -97,7 +100,7 @@ HOSTED = "A software hypervisor took part in each operation: the cost is not the
 
 
 def exits_of(results: Results, row: Row) -> float | None:
-    """Returns the guest exits of the point, as its host counts them; None without a count."""
+    """Returns the number of guest exits of one operation, as the host counts them; None without a count."""
     point = row.probe, row.abi, row.target, row.parameters
     beside = (
         other for other in results.index.rows if (other.probe, other.abi, other.target, other.parameters) == point
@@ -106,6 +109,7 @@ def exits_of(results: Results, row: Row) -> float | None:
 
 
 def is_hosted(results: Results, row: Row) -> bool:
+    """Returns whether a software hypervisor took part in most operations of a row."""
     return (exits_of(results, row) or 0.0) > MOSTLY
 
 
@@ -116,29 +120,29 @@ Place = tuple[str, str, str]
 
 
 def figure_lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
-    """Returns for each target the lines of the figure: rows, each with its divisor if it is a ratio. Two ABIs are two
-    measurements with separate names; if they are equal at every position, one line represents both. A row is drawn
-    in the first line that selects it."""
+    """Returns the lines of a figure by name: their rows, each with its divisor if it is a ratio. Two ABIs are two
+    lines; if these are equal at every position, one line represents both. A row is drawn in the first line that selects
+    it."""
     by_name: dict[tuple[str, str], list[tuple[Row, Row | None]]] = {}
     for line in figure.line:
         drawn_before = {id(row) for pairs in by_name.values() for row, other in pairs if other is None}
         for place in places:
             of_line = _pairs(results, figure, line, place)
             by_name[line.name, place[2]] = [pair for pair in of_line if pair[1] or id(pair[0]) not in drawn_before]
-    several = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
+    has_several_abis = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
     drawn: dict[tuple[str, tuple[str, ...]], list[tuple[Row, Row | None]]] = {}
     for (name, abi), pairs in by_name.items():
         alike_ones = (key for key, other in drawn.items() if key[0] == name and _are_alike(figure, other, pairs))
         key = next(alike_ones, (name, ())) if pairs else None
         if key:
             drawn[name, (*key[1], abi)] = drawn.pop(key, pairs)
-    return {f"{name}, {', '.join(abis)}" if several else name: pairs for (name, abis), pairs in drawn.items()}
+    return {f"{name}, {', '.join(abis)}" if has_several_abis else name: pairs for (name, abis), pairs in drawn.items()}
 
 
 def _are_alike(
     figure: StudyFigure, some: Sequence[tuple[Row, Row | None]], others: Sequence[tuple[Row, Row | None]]
 ) -> bool:
-    """Returns whether two lines have equal positions, and at each a number equal within 3 %."""
+    """Returns whether two lines have equal positions, and numbers that differ by at most 3 % at each."""
 
     def numbers(pairs: Sequence[tuple[Row, Row | None]]) -> dict[float, float]:
         return {at(figure, row): (row.median or 0) / ((other.median if other else 0) or 1) for row, other in pairs}
@@ -148,22 +152,22 @@ def _are_alike(
 
 
 def at(figure: StudyFigure, row: Row) -> float:
-    """Returns the position of a row on the axis; 0 without a position, 1 if the figure has no axis."""
+    """Returns the position of a row on the axis; 0 if the row has none, 1 if the figure has no axis."""
     place = row.parameters.get(figure.axis) if figure.axis else 1
     return place if isinstance(place, int) else 0
 
 
 def why_none(results: Results, figure: StudyFigure) -> str:
-    """Returns why this run draws no line of a figure: the figure's own `missing`, else the reason of the first row that
-    has one, else that there are too few numbers."""
+    """Returns why this run draws no line of a figure: the `missing` of the figure, else the reason of its first row
+    that has one, else that there are too few numbers."""
     reasons = (own_reason(results, line.row) for line in figure.line)
     return figure.missing or next(filter(None, reasons), "This run has too few numbers for this figure.")
 
 
 def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row | None]]:
-    """Yields each row of a line with the row that divides it: with `line.over`, its row at the same position, and rows
-    without one are left out; else the line's row nearest to `figure.base`; None without a base. The divisor may be of
-    another ABI."""
+    """Yields each row of a line with the row that divides it. With `line.over` this is its row at the same position,
+    and rows without one are left out; it may be of another ABI. Otherwise it is the row of the line nearest to
+    `figure.base`, or None without a base."""
     rows = _rows_of_line(results, figure, line.row, place)
     over = (*place[:2], (line.over.abi if line.over else None) or place[2])
     others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, over)} if line.over else {}
@@ -175,7 +179,7 @@ def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place
 
 
 def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
-    """Returns the rows of a line along the axis."""
+    """Returns the rows of a line in the order of the axis."""
     here = [row for row in matching(results, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and at(figure, row) > 0]
     return sorted(usable, key=lambda row: at(figure, row))
@@ -185,7 +189,8 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 
 
 class RatioOfRows(NamedTuple):
-    """The ratio of two rows. thin: one has too few visits for an interval; mixed: they share no state of the core."""
+    """The ratio of two rows. thin: whether one has too few visits for an interval. mixed: whether they share no state
+    of the core."""
 
     ratio: Estimate
     thin: bool = False
@@ -193,13 +198,14 @@ class RatioOfRows(NamedTuple):
 
     @property
     def is_known(self) -> bool:
+        """Returns whether the ratio has an interval."""
         return not (self.thin or self.mixed)
 
 
 def ratio_of_rows(results: Results, old: Row, new: Row) -> RatioOfRows:
-    """Returns the ratio new over old, which every sentence, table, chart and claim of a study uses. It is of
-    interleaved visits if there are enough, since drift cancels in them, unless a row has two modes, whose mean is no
-    visit's value. Otherwise it is of the two rows in one core state."""
+    """Returns the ratio new over old that all sentences, tables, charts and claims of a study use. If there are enough
+    interleaved visits, it is their ratio, in which drift cancels, except for a row with two modes, whose mean is the
+    cost of no visit. Otherwise it is the ratio of the two rows in one core state."""
     if old.target == new.target == HERE and not {old.state, new.state} & {"first", "second"}:
         pair = pair_name(new), pair_name(old), new.metric, old.metric
         for done in results.index.opposed:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The needs of a study's programs under another ABI, relative to the main one, and a sentence on whether that ABI is an
-advantage here."""
+"""Compares the needs of the programs of a study under another ABI with those under the main ABI, and writes a sentence
+on whether the other ABI is an advantage here."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ _CLOCKS: dict[Measure, Sequence[str]] = {
     "memory": ("hardware", VIRTUAL), "asked": (COUNTED,), "time": ("hardware",), "instructions": (VIRTUAL,),
     "counted": (COUNTED,),
 }  # fmt: skip
-"""Clocks of the rows of each measure."""
+"""Clocks of the rows that give each measure."""
 _MEANS = {"memory": "resident-peak", "asked": "asked", "instructions": "cpu-time"}
-"""Meaning of the metric of a measure; of the others it is the probe's first metric, its work without its set-up."""
+"""Meaning of the metric that gives a measure. The other measures use the first metric of the probe: its work without
+its set-up."""
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 MULTIPLE = 5
-"""Ratio from which a change is printed as a multiple: +30066 % is unreadable."""
+"""Ratio from which a change is printed as a multiple, since +30066 % is hard to read."""
 EMULATED = "It ran under an emulator, whose time is not the target's."
 THIN = f"Its numbers have fewer than {LEAST_VISITS} visits each: a longer --budget decides."
 
 
 def relatives(results: Results) -> tuple[Relative, ...]:
-    """Returns the programs in the suite's order, memory first; empty for a suite without programs. The suite's own ABI
-    is first."""
+    """Returns the lines of the programs, memory first, then in the order of the suite; empty for a suite without
+    programs. The ABI of the suite is first."""
     suite, rows = results.suite, results.index.rows
     main = main_abi(rows, results.index.machine.architecture)
     if suite is None or main is None:
@@ -63,8 +64,8 @@ def relatives(results: Results) -> tuple[Relative, ...]:
 
 
 def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
-    """Returns the measures by which this run can compare two ABIs: a user-mode emulator has neither the memory nor the
-    time of a program."""
+    """Returns the two measures by which this run can compare two ABIs. An emulator of single programs gives neither the
+    memory nor the time of a program."""
     rows = [row for row in results.index.rows if row.abi in abis and row.status == "ok"]
     clocks = {row.clock for row in rows if row.metric == results.probes[row.probe].metrics[0].name}
     if "hardware" in clocks:
@@ -73,29 +74,29 @@ def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
 
 
 def _relative(results: Results, program: Program, measure: Measure, abi: str, main: str) -> Relative:
-    """Returns a program's need under one ABI relative to that under `main`. published: only for the ABI that the study
-    describes."""
-    about = (results.suite.worth if results.suite else "") or abi
+    """Returns the need of a program under one ABI relative to that under `main`. The published value is added only for
+    the ABI that the study describes."""
+    abi_of_study = (results.suite.worth if results.suite else "") or abi
     published = program.memory if measure in ("memory", "asked") else program.time
-    bare = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
-                    value=None, low=None, high=None, published=published if abi == about else "")  # fmt: skip
+    empty = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
+                    value=None, low=None, high=None, published=published if abi == abi_of_study else "")  # fmt: skip
     numerators, denominators = (_rows(results, program, measure, each) for each in (abi, main))
     pair = _first_comparable(numerators, denominators)
     if pair is None:
-        return msgspec.structs.replace(bare, reason=_why_none(results, program, measure, (abi, main)))
+        return msgspec.structs.replace(empty, reason=_why_none(results, program, measure, (abi, main)))
     row, other = pair
     gained = ratio_of_rows(results, other, row)
     is_exact = measure in ("instructions", "counted")
     return msgspec.structs.replace(
-        bare, target=row.target, value=gained.ratio.value, low=gained.ratio.low, high=gained.ratio.high,
+        empty, target=row.target, value=gained.ratio.value, low=gained.ratio.low, high=gained.ratio.high,
         thin=not (is_exact or gained.is_known),
     )  # fmt: skip
 
 
 def _first_comparable(numerators: Iterable[Row], denominators: Sequence[Row]) -> tuple[Row, Row] | None:
-    """Returns the first numerator, and its denominator, that have one clock, parameters and target: rows of this
-    machine first, then by target. Counts may be of two targets: each ABI has its own user-mode emulator, and all count
-    alike."""
+    """Returns the first numerator and the denominator of equal clock, parameters and target: this machine first, then
+    by target. Counts may be of two targets, since each ABI has its own emulator of single programs, and all count in
+    the same way."""
     for row in sorted(numerators, key=lambda row: (row.target != HERE, row.target)):
         for other in denominators:
             is_together = row.clock == COUNTED or row.target == other.target
@@ -105,6 +106,7 @@ def _first_comparable(numerators: Iterable[Row], denominators: Sequence[Row]) ->
 
 
 def _rows(results: Results, program: Program, measure: Measure, abi: str) -> list[Row]:
+    """Returns the rows that give a measure of a program under one ABI."""
     means, clocks = _MEANS.get(measure), _CLOCKS[measure]
     probe = results.probes.get(program.probe)
     if means:
@@ -118,6 +120,7 @@ def _rows(results: Results, program: Program, measure: Measure, abi: str) -> lis
 
 
 def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
+    """Returns why a measure of a program cannot be compared under these ABIs."""
     if measure == "asked" and _rows(results, program, "counted", abis[0]):
         return f"{program.probe} does not count the bytes that it requests of malloc."
     for abi in abis:
@@ -132,18 +135,18 @@ def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[
 
 
 def published_ratio(relative: Relative) -> float | None:
-    """Returns the published change in per cent as a ratio; None if the study gives none."""
+    """Returns the published change in percent as a ratio; None if the study gives none."""
     match = _PER_CENT.search(relative.published)
     return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
 
-# ---- worth it -------------------------------------------------------------------------------------------------------
+# ---- the advantage of an ABI ----------------------------------------------------------------------------------------
 
 
 def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
-    """Returns a sentence on the programs, without their primitives; empty if none was measured. Numbers without an
-    interval decide nothing. mend: how its time could be measured. counted: savings by counts, as a share of the
-    time, of fully known programs."""
+    """Returns a sentence on the advantage of an ABI for programs, without their primitives; empty if none was measured.
+    Numbers without an interval decide nothing. mend: how its time could be measured. counted: program and share of its
+    time that the ABI saves by counts, of programs with a complete attribution."""
     programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
     numbers = [relative for relative in programs if relative.value is not None]
     memory = [number for number in numbers if number.measure in ("memory", "asked") and not number.thin]
@@ -155,18 +158,18 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
         why = THIN if numbers else programs[0].reason or mend
         return f"Whether {abi} is worth it here is unknown. {why}"
     asked = any(number.measure == "asked" for number in memory)
-    space = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
-    head = f"{_verdict(abi, memory, time)} {space}".rstrip()
+    memory_sentence = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
+    head = f"{_verdict(abi, memory, time)} {memory_sentence}".rstrip()
     if time:
         return f"{head} {_saved(time, 'time')}"
     if instructions:
         return f"{head} {_saved(instructions, 'instructions')} {EMULATED}"
-    late = any(relative.measure == "time" for relative in numbers)
+    has_thin_time = any(relative.measure == "time" for relative in numbers)
     untimed = next((program.reason for program in programs if program.measure == "time" and program.reason), mend)
-    why = THIN if late else untimed
+    why = THIN if has_thin_time else untimed
     why = why[:1].lower() + why[1:]
     if not counted:
-        return f"{head} What it would save in time is unknown{' yet' if late else ''}: {why}"
+        return f"{head} What it would save in time is unknown{' yet' if has_thin_time else ''}: {why}"
     ranked = sorted(counted, key=lambda program: -program[1])
     shares = []
     for what, share in dict.fromkeys((ranked[0], ranked[-1])):
@@ -176,7 +179,7 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
 
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
-    """Returns the verdict. Without a time, an ABI is judged by its saving of memory."""
+    """Returns the verdict on an ABI as a sentence. Without a time, it is judged by the memory that it saves."""
     faster = [relative for relative in time if relative.high is not None and relative.high < 1 - NEGLIGIBLE]
     slower = [relative for relative in time if relative.low is not None and relative.low > 1 + NEGLIGIBLE]
     if faster and not slower:
@@ -194,14 +197,14 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
     return f"{abi} is not worth it here." if time else f"{abi} saves no memory here."
 
 
-def _names(several: Sequence[Relative]) -> str:
-    """Returns names as a list in words; some names contain commas."""
-    return "; ".join(relative.what for relative in several)
+def _names(programs: Sequence[Relative]) -> str:
+    """Returns names as a list separated by semicolons, since some contain commas."""
+    return "; ".join(relative.what for relative in programs)
 
 
-def _saved(several: Sequence[Relative], of: str) -> str:
-    """Returns the highest and the lowest saving, with the programs' names."""
-    ranked = sorted(several, key=lambda relative: relative.value or 1.0)
+def _saved(programs: Sequence[Relative], of: str) -> str:
+    """Returns the highest and the lowest saving in a sentence, with the names of the programs. of: what is saved."""
+    ranked = sorted(programs, key=lambda relative: relative.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:
         return f"It needs {_change(most)} {of} ({most.what})."
@@ -209,6 +212,7 @@ def _saved(several: Sequence[Relative], of: str) -> str:
 
 
 def _change(relative: Relative) -> str:
+    """Returns a change in words: "20 % less"."""
     share = (relative.value or 1.0) - 1
     if abs(share) < NEGLIGIBLE or (relative.low or 1.0) <= 1 <= (relative.high or 1.0):
         return "as much"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a study's claim: a relation, a value and a tolerance. The claim holds if a whole interval satisfies it, and
-fails if no part of the interval does. For a published effect, an interval completely outside may show an effect of
-equal sign and another size. In all other cases the verdict is inconclusive, so that noise does not change a verdict."""
+"""Judges the claims of a study. A claim is a relation, a value and a tolerance. It holds if the whole measured interval
+satisfies the relation, and fails if no part of the interval does. A published effect may also be confirmed in its
+direction but not its size, if the whole interval is outside. In all other cases the verdict is inconclusive, so that
+noise does not change a verdict."""
 
 from __future__ import annotations
 
@@ -37,29 +38,30 @@ from tollmeter.studies.matching_rows import HOSTED
 from tollmeter.studies.relatives import gains, relatives
 
 TOLERANCES: dict[Relation, float] = {"about": CLEARLY, "change": FAR_APART, "same": ALIKE, "crossing": CLEARLY}
-"""Default tolerances of claims. about, crossing: share of the value, as a factor either way; change: share of the
-change; same: either way."""
+"""Default tolerances of claims. about, crossing: share of the value, as a factor either way. change: share of the
+change. same: difference either way."""
 MORE = 1 + PRECISION
-"""Smallest ratio that counts as more than 1: within it two numbers are the same elsewhere (judgement/compare.py)."""
+"""Smallest ratio that counts as more than 1: numbers with a smaller ratio are called the same
+(judgement/compare.py)."""
 _SCALED = ("about", "change")
 """Relations that state the size of an effect, so that a smaller or larger effect can be judged."""
 
 
 def relation_of(claim: Published) -> Relation:
-    """Returns the claim's own relation. A claim with only a number means that the number is about right, or that a
-    ratio is 1."""
+    """Returns the relation of a claim. A claim with only a value means that the value is about right; if it is a ratio
+    of 1, that both sides are the same."""
     if claim.relation or claim.value is None:
         return claim.relation
     return "same" if claim.unit == "ratio" and claim.value == 1 else "about"
 
 
 def is_judged(claim: Published) -> bool:
-    """Returns whether the study prints a value that a measurement could contradict."""
+    """Returns whether the study states a value or relation that a measurement could contradict."""
     return relation_of(claim) not in ("", "shown")
 
 
 def bounds(claim: Published) -> tuple[float, float] | None:
-    """Returns the bounds between which the claim holds; None if it claims nothing."""
+    """Returns the bounds between which the claim holds, in its unit; None if it states nothing that could be judged."""
     relation, value = relation_of(claim), 1.0 if claim.value is None else claim.value
     tolerance = TOLERANCES.get(relation, 0.0) if claim.tolerance is None else claim.tolerance
     if relation == "change":
@@ -79,8 +81,8 @@ def bounds(claim: Published) -> tuple[float, float] | None:
 
 
 def _in_words(claim: Published) -> str:
-    """Returns the values for which the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty if it claims
-    nothing."""
+    """Returns the values for which the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty if it states
+    nothing that could be judged."""
     ends = bounds(claim)
     if ends is None:
         return ""
@@ -92,46 +94,51 @@ def _in_words(claim: Published) -> str:
 
 
 def judge_interval(claim: Published, here: float, low: float, high: float) -> Claim:
-    """Returns a claim that states something, judged by an interval. times: of a verdict `same direction`, the effect
-    here (its difference from 1) over the published one."""
+    """Returns a claim judged by an interval. here: the measured value; low, high: its interval; all in the unit of the
+    claim. For the verdict `same direction`, times is the measured effect (the difference of a ratio from 1) over the
+    published one."""
     ends, value = bounds(claim), claim.value
     assert ends is not None
-    fails = Claim(claim.what, claim.figure, value, here, low, high, claim.unit, "does not hold")
+    failed = Claim(claim.what, claim.figure, value, here, low, high, claim.unit, "does not hold")
     if ends[0] <= low and high <= ends[1]:
-        return msgspec.structs.replace(fails, verdict="holds")
+        return msgspec.structs.replace(failed, verdict="holds")
     why = f"{WIDE} {three(low)} to {three(high)}, is too wide to judge by."
-    wide = msgspec.structs.replace(fails, verdict="cannot tell", reason=why)
+    undecided = msgspec.structs.replace(failed, verdict="cannot tell", reason=why)
     if low < ends[1] and high > ends[0]:
-        return wide
+        return undecided
     if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
-        # An effect is the difference from 1: of "doubles", 1.3 is 0.3 of it.
+        # An effect is the difference from 1: a ratio of 1.3 has 0.3 of the effect of a ratio of 2.
         least, here_share, most = sorted((number - 1) / (value - 1) for number in (low, here, high))
         if least >= CLEARLY:
-            return msgspec.structs.replace(fails, verdict="same direction", times=here_share)
+            return msgspec.structs.replace(failed, verdict="same direction", times=here_share)
         if most > CLEARLY:
-            return wide
-    return fails
+            return undecided
+    return failed
 
 
 _ROOM = 2.0
 """Factor on the half-width of an interval that decides a claim before the run ends. Testing a 95 % interval after each
-visit and stopping at a verdict makes wrong verdicts; four standard errors leave one in ten thousand."""
+visit, and stopping at the first verdict, gives wrong verdicts; four standard errors leave one in ten thousand."""
 
 
 def is_decided(claims: Sequence[Published], point: Point, against: Point, ratios: Sequence[Opposed]) -> bool:
-    """Returns whether more visits of a pair change no verdict: the pair answers claims, and each has a verdict that a
-    wider interval would also give."""
-    own = [claim for claim in claims if is_judged(claim) and _is_of(claim.row, point) and _is_of(claim.over, against)]
-    return bool(own) and all(_has_verdict(claim, ratios) for claim in own)
+    """Returns whether further visits of a pair change no verdict: each claim about the pair has a verdict that a wider
+    interval would also give. False if no claim is about it. ratios: ratios of the pair."""
+    claims_of_pair = [
+        claim for claim in claims if is_judged(claim) and _is_of(claim.row, point) and _is_of(claim.over, against)
+    ]
+    return bool(claims_of_pair) and all(_has_verdict(claim, ratios) for claim in claims_of_pair)
 
 
 def _is_of(wanted: RowOf | None, point: Point) -> bool:
+    """Returns whether a point has a row that the selection names."""
     if wanted is None or wanted.probe != point.probe or wanted.abi not in (None, "native", point.abi):
         return False
     return wanted.parameters.items() <= point.values().items()
 
 
 def _has_verdict(claim: Published, ratios: Sequence[Opposed]) -> bool:
+    """Returns whether the ratio that a claim asks for decides it, even with a wider interval."""
     wanted = claim.row.metric if claim.row else None
     found = next((ratio for ratio in ratios if wanted in (None, ratio.metric)), None)
     if found is None or found.low <= 0:
@@ -158,8 +165,9 @@ _UNTIMED = (*KERNEL_COUNTS, "count")
 
 
 class Answered(NamedTuple):
-    """A claim with its verdict, and the value that decided it. reasons: why there is no number or no verdict, the
-    clock, and the unmet conditions; note: errors of the claim, or differences of our measurement."""
+    """A claim with its verdict. found: the value that decided it. reasons: why there is no number or no verdict, which
+    clock timed it, and unmet conditions. note: errors of the claim, or differences between our measurement and the
+    study's."""
 
     claim: Claim
     found: Measured
@@ -168,13 +176,13 @@ class Answered(NamedTuple):
 
 
 def study(results: Results) -> Study | None:
-    """Returns the study; None for a run of no study."""
+    """Returns the answers to the study of a run; None if the run is of no study."""
     suite = results.suite
     if suite is None or not suite.published:
         return None
     programs = relatives(results)
     claims = tuple(answer.claim for answer in answered_claims(results, suite))
-    # The study's ABI, else the one that this run compares with its main one.
+    # The ABI of the study, else the one that this run compares with the main ABI.
     abis = [relative.abi for relative in programs]
     about = suite.worth if suite.worth in abis or not abis else abis[0]
     return Study(
@@ -187,7 +195,8 @@ def study(results: Results) -> Study | None:
 
 
 def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
-    """Returns the saving of the suite's ABI in time of programs that were counted and not timed."""
+    """Returns the programs that were counted but not timed, each with the share of its time that the ABI of the suite
+    saves."""
     return [
         (program.what, attribution.saved_ns / attribution.first_ns)
         for attribution in largest(results)
@@ -198,19 +207,19 @@ def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
 
 
 def answered_claims(results: Results, suite: Suite) -> list[Answered]:
-    """Returns one answer for each published figure, in the study's order. A correction refers to the number here, so it
-    is printed with a number, or if there can never be one."""
+    """Returns one answer for each published figure, in the order of the study. A correction refers to the number here,
+    so it is included if there is a number, or if there can never be one."""
     answers = []
     for claim in suite.published:
         number = measured_claim(results, claim)
         judged = judge(claim, number)
         why = judged.reason if judged.reason not in (number.gap, NO_NUMBER) else ""
-        stated = judged.unmet if number.values else ()
-        reasons = tuple(filter(None, (number.gap, why, timed_by(results, number), *stated)))
+        unmet = judged.unmet if number.values else ()
+        reasons = tuple(filter(None, (number.gap, why, timed_by(results, number), *unmet)))
         counted = number.of is not None and number.of.clock == "virtual"
-        free = FREE if counted and claim.row and claim.row.means in ENTRIES else ""
+        exceptions_are_free = FREE if counted and claim.row and claim.row.means in ENTRIES else ""
         correction = (claim.correction or "").strip() if claim.row is None or number.values else ""
-        answers.append(Answered(judged, number, reasons, " ".join(filter(None, (free, correction)))))
+        answers.append(Answered(judged, number, reasons, " ".join(filter(None, (exceptions_are_free, correction)))))
     return answers
 
 
@@ -221,8 +230,8 @@ def tally(claims: Iterable[Claim]) -> Tally:
 
 
 def judge(claim: Published, number: Measured) -> Claim:
-    """Returns the judged claim. here: the median of several rows; low, high: the outermost ends, and `here` without an
-    interval."""
+    """Returns the judged claim. Of several rows, `here` is their median, and low and high are the outermost ends; all
+    three are equal without an interval."""
     values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
     low = min((estimate.low for estimate in values), default=None)
@@ -238,14 +247,14 @@ def judge(claim: Published, number: Measured) -> Claim:
         judged = judge_interval(claim, here, low, high)
     return msgspec.structs.replace(
         judged, unit=number.unit or claim.unit, holds_at=_in_words(claim),
-        # A condition that no program can restore is stated beside the verdict.
+        # This condition is stated with the verdict, since no program can restore it.
         unmet=tuple(PREFETCH for condition in claim.requires if condition == "prefetch off"),
         counted=claim.counted and is_judged(claim) and claim.is_answerable,
     )  # fmt: skip
 
 
 def _why_not(claim: Published, number: Measured) -> str:
-    """Returns why no value here can be compared with the published one; empty if one can."""
+    """Returns why no value here can be compared with the published one; empty if there is one that can."""
     if not number.values:
         return number.gap
     if number.thin:
@@ -261,7 +270,7 @@ def _why_not(claim: Published, number: Measured) -> str:
 
 
 def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
-    """Returns why a condition prevents a verdict here; empty if none does. A count answers claims that accept
+    """Returns why a condition of the study prevents a verdict; empty if it does not. A count answers claims that accept
     counts."""
     if number.of is None:
         return ""
