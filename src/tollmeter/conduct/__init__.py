@@ -54,8 +54,8 @@ class _Run:
 
     def note(self, status: str, reason: str | None = None, left_behind: int = 0) -> Session:
         """Writes a note with the present conditions to the journal, and returns it."""
-        seen = self._stage.watch.seen(left_behind) if self._stage.watch else None
-        session = Session(status, self._seconds_before + self._stage.now() - self._began, reason, seen)
+        surroundings = self._stage.watch.seen(left_behind) if self._stage.watch else None
+        session = Session(status, self._seconds_before + self._stage.now() - self._began, reason, surroundings)
         self._stage.journal.note(session)
         return session
 

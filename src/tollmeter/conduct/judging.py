@@ -47,12 +47,12 @@ class Judging:
         if self._beside.is_under_way or not self._unread or (not anew and visits < (1 + FEW) * self._reviewed):
             return
         new, self._unread, self._reviewed = self._unread, [], visits
-        seen = {point: list(several) for point, several in self.seen.items()}
+        seen = {point: list(outcomes) for point, outcomes in self.seen.items()}
         self._beside.begin(lambda: self._all_wanted(seen), new)
 
     def _all_wanted(self, seen: Seen) -> dict[Point, float]:
         """Returns the number of visits that each point needs."""
-        self._judge.look([outcome for several in seen.values() for outcome in several])
+        self._judge.look([outcome for outcomes in seen.values() for outcome in outcomes])
         wanted: dict[Point, float] = {}
         for point in seen:
             self._want(point, seen, wanted)
@@ -97,31 +97,31 @@ class Judging:
 
     def _visits_wanted(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
         """Returns the number of visits that a point needs, by the judge. seen: visits of each point."""
-        own = seen.get(point, [])
+        visits = seen.get(point, [])
         firsts = [first for first, reference in self._plan.against.items() if reference == point]
         ratios = [self._want(first, seen, wanted) for first in firsts if not _is_refused(seen.get(first, ()))]
         second = self._plan.against.get(point)
-        if second and not _is_refused(own) and not _is_refused(seen.get(second, ())):
-            ratios = [self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))]
+        if second and not _is_refused(visits) and not _is_refused(seen.get(second, ())):
+            ratios = [self._judge.visits_wanted_against([*visits, *seen.get(second, ())], (point, second))]
         if ratios:
             return max(ratios)
         # If only ratios were requested, a point without a possible ratio needs no visit.
         if self._plan.is_of_pairs:
             return 0
-        return self._judge.visits_wanted(own, self._plan.probes[point.probe])
+        return self._judge.visits_wanted(visits, self._plan.probes[point.probe])
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
         """Returns the pairs of CPUs of a matrix that need another visit, by the last review."""
         self.take(wait=True)
-        seen = len(self.seen.get(point, ()))
+        visits = len(self.seen.get(point, ()))
         if point not in self._wide:
             points_of_matrix = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
             pairs = self._judge.wide_pairs(
                 [outcome for other in points_of_matrix for outcome in self.seen[other]], point
             )
-            self._wide[point] = seen, pairs
+            self._wide[point] = visits, pairs
         since, pairs = self._wide[point]
-        return pairs[seen - since :]
+        return pairs[visits - since :]
 
     def wished(self, curve: SweepCurve) -> list[Point]:
         """Returns the points that the curve lacks; for a refused curve, the first points of its replacement."""

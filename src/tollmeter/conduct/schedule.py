@@ -156,9 +156,9 @@ class Schedule:
     def _has_failed(self, point: Point) -> bool:
         """Returns whether a point is not visited again: it failed twice, or in a way that a further visit does not
         change."""
-        seen = self._seen.get(point, [])
-        failures = sum(outcome.status != "ok" for outcome in seen)
-        return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in seen)
+        outcomes = self._seen.get(point, [])
+        failures = sum(outcome.status != "ok" for outcome in outcomes)
+        return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in outcomes)
 
     def _placements(self, point: Point) -> list[tuple[int, ...]]:
         """Returns the CPUs of the next visits of a point. For a matrix these are the pairs after the visited ones; once
@@ -242,8 +242,8 @@ class Schedule:
 
     def is_done(self, point: Point) -> bool:
         """Returns whether a point needs no further visit, since it has converged or failed."""
-        seen = self._count(point)
-        return self._has_failed(point) or 0 < seen >= self._visits_wanted(point)
+        visits = self._count(point)
+        return self._has_failed(point) or 0 < visits >= self._visits_wanted(point)
 
     def all_are_done(self) -> bool:
         return all(self.is_done(point) for point in self.points)

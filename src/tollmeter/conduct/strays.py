@@ -59,12 +59,12 @@ def _held(process: int) -> Iterator[int]:
 
 def _is_own(entry: Path, mark: bytes) -> bool:
     """Returns whether a process was started by a probe of this run. mark: variable of its environment."""
-    own = PROC / str(os.getpid())
+    this_process = PROC / str(os.getpid())
     return (
         mark in (entry / "environ").read_bytes().split(b"\0")
         and entry.stat().st_uid == os.geteuid()
-        and (entry / "ns/pid").readlink() == (own / "ns/pid").readlink()
-        and _began(entry) >= _began(own)
+        and (entry / "ns/pid").readlink() == (this_process / "ns/pid").readlink()
+        and _began(entry) >= _began(this_process)
     )
 
 

@@ -107,8 +107,8 @@ def _clocks(recorded: Recorded) -> Places:
     costs = np.maximum(table.cost_ns, resolution / INEXPLICABLE)
     for places in grouped(np.flatnonzero(table.is_here & (resolution > 0)), of_points):
         for values in (resolution[places], costs[places]):
-            usual = np.median(values)
-            differs = (values > INEXPLICABLE * usual) | (values * INEXPLICABLE < usual)
+            median = np.median(values)
+            differs = (values > INEXPLICABLE * median) | (values * INEXPLICABLE < median)
             if 0 < np.count_nonzero(differs) <= FEW * len(places):
                 differs &= np.isin(probes[places], probes[places[~differs]])
                 yield from ((place, "a clock has about the same resolution and cost in all visits")

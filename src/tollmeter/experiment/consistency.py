@@ -165,9 +165,9 @@ def _of_whole_points(recorded: Recorded, broken: Mapping[int, str]) -> dict[int,
     """Returns the index and broken rule of each further visit to withhold: if several visits of a point break a rule,
     none of its other visits is known to be sound. Other workloads disturb one visit in 500, not a third of the visits
     of one point. broken: rule by index of the visits that break one."""
-    points, several = recorded.table.points, len(recorded.table.of_points)
-    sampled = np.bincount(points[recorded.table.samples > 0], minlength=several)
-    violating = np.bincount(points[[*broken]], minlength=several) if broken else np.zeros(several, np.int64)
+    points, point_count = recorded.table.points, len(recorded.table.of_points)
+    sampled = np.bincount(points[recorded.table.samples > 0], minlength=point_count)
+    violating = np.bincount(points[[*broken]], minlength=point_count) if broken else np.zeros(point_count, np.int64)
     withheld = (violating >= LEAST_BROKEN) & (MOST_SOUND * violating >= sampled)
     rule_of_point = {int(points[place]): sentence for place, sentence in broken.items()}
     places = np.flatnonzero(withheld[points]).tolist() if withheld.any() else ()
@@ -175,6 +175,7 @@ def _of_whole_points(recorded: Recorded, broken: Mapping[int, str]) -> dict[int,
 
 
 def _withheld(visit: Outcome, why: str) -> Outcome:
+    """Returns the visit without its numbers. why: the rule that it breaks."""
     can_be_disturbed = why in OF_RATES
     status = DISTURBED if can_be_disturbed else STATUS
     reason = f"disturbed: this did not hold: {why}" if can_be_disturbed else f"the journal contradicts itself: {why}"
@@ -238,10 +239,10 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
     compared by their medians over the run, since single visits may be disturbed."""
     numbers = timed.numbers
     is_known = (numbers["rate"] > 0) & (numbers["clock_ns"] <= LONGEST_READING_NS)
-    for name, of, visits, least, most, why in LOOPS if not _is_translated(recorded.machine) else ():
-        known = is_known & (numbers[name] > 0) & (numbers[of] > 0)
+    for name, reference, visits, least, most, why in LOOPS if not _is_translated(recorded.machine) else ():
+        known = is_known & (numbers[name] > 0) & (numbers[reference] > 0)
         if np.count_nonzero(known) >= visits and not (
-            least <= np.median(numbers[name][known] / numbers[of][known]) <= most
+            least <= np.median(numbers[name][known] / numbers[reference][known]) <= most
         ):
             yield why
     plain = numbers["is_plain"] > 0
@@ -282,7 +283,7 @@ def _clocked(recorded: Recorded) -> Places:
     at_most = np.where(rates > 0, rates, FASTEST_CORE_HZ)
     has_steps = table.resolution_ns > 0
     is_quick = (table.cost_ns + table.resolution_ns / INEXPLICABLE) * at_most < LEAST_CALL_CYCLES * 1e9
-    for odd, why in (
+    for violates, why in (
         (is_untimed, "samples are timed by a clock, and Linux's clock is a hardware clock"),
         ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
          "the rate of a control loop is one that a core can have"),
@@ -291,8 +292,8 @@ def _clocked(recorded: Recorded) -> Places:
         (is_other, "one clock times all visits"),
     ):  # fmt: skip
         is_judged = is_ok & table.is_here & (table.samples > 0)
-        yield from ((place, why) for place in np.flatnonzero(odd & is_judged).tolist())
-        is_ok &= ~odd
+        yield from ((place, why) for place in np.flatnonzero(violates & is_judged).tolist())
+        is_ok &= ~violates
 
 
 def _is_untimed(kind: str, source: str) -> bool:
@@ -309,6 +310,7 @@ def _is_other(clock: ClockReading | None, kind: str, source: str) -> bool:
 
 
 def _uniform(recorded: Recorded) -> Places:
+    """Yields visits that differ from most visits of their point and session."""
     return uniform(recorded, _sessions(recorded, np.arange(len(recorded.outcomes))))
 
 
@@ -362,11 +364,11 @@ def _alike(_: Recorded, timed: TimedVisits) -> Places:
     """Yields the visits that are more than MOST_FASTER times as fast as every other visit of their point. Only workers
     that wait for nothing are examined: a CPU in a deep sleep state takes a hundred times as long to wake as one in a
     light state."""
-    each_ns, odd = timed.numbers["each_ns"], np.zeros(len(timed.places), dtype=bool)
+    each_ns, is_faster = timed.numbers["each_ns"], np.zeros(len(timed.places), dtype=bool)
     for group in grouped(np.flatnonzero(timed.numbers["is_alone"]), timed.points):
         fastest, second = np.argsort(each_ns[group], kind="stable")[:2] if len(group) > 2 else (0, 0)
-        odd[group[fastest]] = each_ns[group[fastest]] * MOST_FASTER < each_ns[group[second]] and fastest != second
-    yield from timed.where(odd, f"a visit is at most {MOST_FASTER:g} times as fast as each other of its point")
+        is_faster[group[fastest]] = each_ns[group[fastest]] * MOST_FASTER < each_ns[group[second]] and fastest != second
+    yield from timed.where(is_faster, f"a visit is at most {MOST_FASTER:g} times as fast as each other of its point")
 
 
 def _outruns(recorded: Recorded, timed: TimedVisits) -> Places:
@@ -389,12 +391,12 @@ def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
     names = "begin_ns", "end_ns", "waited_ns", "counted_ns", "began_ns"
     places, begin, end, waited, counted, began = (timed.places[known], *(timed.numbers[name][known] for name in names))
     sessions = _sessions(recorded, places)
-    odd = np.zeros(len(places), dtype=bool)
-    odd[_out_of_order(begin, end, sessions)] = True
-    yield from ((place, "one visit is timed after the other") for place in places[odd].tolist())
+    is_early = np.zeros(len(places), dtype=bool)
+    is_early[_out_of_order(begin, end, sessions)] = True
+    yield from ((place, "one visit is timed after the other") for place in places[is_early].tolist())
     # The work of a visit is counted after its samples, and it waits for an uncontended core before them.
     outlasts = (counted[:-1] > begin[1:] - end[:-1]) | (waited[:-1] > begin[1:] - began[:-1] - counted[:-1])
-    is_late_end = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & outlasts
+    is_late_end = (np.diff(sessions) == 0) & ~(is_early[1:] | is_early[:-1]) & outlasts
     yield from ((place, "the waiting and the counting of a visit end before the next visit's samples")
                 for place in places[:-1][is_late_end].tolist())  # fmt: skip
 
@@ -444,17 +446,17 @@ def _within(chunk: TimedSamples) -> Broken:
     preemptions = taken.sum(preempted)
     short = taken.column("body_2n") < taken.spread(stated["clock_ns"])
     yield "a batch takes longer than a reading of the clock, and than its steps", taken.of_visits(short) > 0
-    for odd, why in (
+    for violates, why in (
         ((timed > gap) & is_known, BATCHES_LIE_WITHIN),
         (
             taken.spread(lost_ns > until_last_ns) & is_known,
             "samples lose no more CPU time than passes until the last one begins",
         ),
     ):
-        yield why, taken.of_visits(odd) > 0
+        yield why, taken.of_visits(violates) > 0
     yield PREEMPTED, (preemptions > 0) & (waited == 0)
     yield DELAYED, (preemptions == 0) & ~first_preempted & (slept == 0) & (waited > 0)
-    for odd, why in (
+    for violates, why in (
         (
             (events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate_hz) & is_known,
             "page faults and context switches take time",
@@ -465,7 +467,7 @@ def _within(chunk: TimedSamples) -> Broken:
         ),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
-        yield why, taken.of_visits(odd) > 0
+        yield why, taken.of_visits(violates) > 0
 
 
 _EVENTS = ("minor_faults", "major_faults", "voluntary", "involuntary")
@@ -484,8 +486,8 @@ def _companions(chunk: TimedSamples) -> Broken:
     for at, samples in enumerate(chunk.taken.visits):
         if samples.columns.has_lanes:
             gaps, lanes = chunk.gap_ns[chunk.taken.starts[at] : chunk.taken.starts[at + 1]].tolist(), samples.lanes()
-            exceeds[at] = any(ns > gap for several, gap in zip(lanes, gaps, strict=True) for _, ns in several)
-            idle[at] = any(ns > 0 and turns < 1 for several in lanes for turns, ns in several)
+            exceeds[at] = any(ns > gap for companions, gap in zip(lanes, gaps, strict=True) for _, ns in companions)
+            idle[at] = any(ns > 0 and turns < 1 for companions in lanes for turns, ns in companions)
             unlike_others[at] = len({*map(len, lanes)}) > 1
             least_ns = LEAST_STEPS * chunk.numbers["step_ns"][at]
             is_long = min((ns for _, ns in lanes[0]), default=0) >= least_ns
@@ -559,12 +561,12 @@ def _stepped(chunk: TimedSamples) -> Broken:
     short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
     most_ns, firsts = INEXPLICABLE * chunk.numbers["clock_ns"], taken.starts[:-1]
     divisors = np.gcd(short[firsts], long[firsts])
-    odd = np.zeros(len(firsts), dtype=bool)
+    has_divisor = np.zeros(len(firsts), dtype=bool)
     for at in np.flatnonzero((divisors > most_ns) | (divisors == 0)).tolist():
         samples = slice(taken.starts[at], taken.starts[at + 1])
         divides = np.gcd(np.gcd.reduce(short[samples]), np.gcd.reduce(long[samples]))
-        odd[at] = divides > most_ns[at] and len(np.unique(long[samples])) >= LEAST_VALUES
-    yield "the times of a visit have no common divisor far above the clock's step", odd
+        has_divisor[at] = divides > most_ns[at] and len(np.unique(long[samples])) >= LEAST_VALUES
+    yield "the times of a visit have no common divisor far above the clock's step", has_divisor
 
 
 def _differ(chunk: TimedSamples) -> Broken:
@@ -645,11 +647,11 @@ def _chained(chunk: TimedSamples) -> Broken:
     taken, first = chunk.taken, chunk.taken.starts[:-1]
     number = np.arange(len(taken)) - taken.spread(first)
     is_anew = taken.spread(chunk.numbers["has_waited"]) & (number % 2 == 0) & (number >= LEAST_VALUES)
-    odd = np.zeros(len(taken), dtype=bool)
+    differs = np.zeros(len(taken), dtype=bool)
     for before, after in JOINED:
-        odd[1:] |= taken.column(after)[:-1] != taken.column(before)[1:]
-    odd &= (number > 0) & ~is_anew & (taken.column("width_between_hz") > 0)
-    yield READINGS_JOIN, taken.of_visits(odd) > 0
+        differs[1:] |= taken.column(after)[:-1] != taken.column(before)[1:]
+    differs &= (number > 0) & ~is_anew & (taken.column("width_between_hz") > 0)
+    yield READINGS_JOIN, taken.of_visits(differs) > 0
 
 
 OF_SAMPLES: Sequence[SampleRule] = (
@@ -664,9 +666,9 @@ def _beside(chunk: TimedSamples) -> Numbers:
     undisturbed; own_ns, the time of batches in samples whose worker did not sleep; pace, the ratio of the extra time of
     a full sample to the extra time of its batches."""
     taken, plain = chunk.taken, chunk.numbers["is_plain"] > 0
-    calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
-    calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
-    known = (chunk.gap_ns != NO_GAP) & (chunk.at_ns > 0) & calm
+    is_undisturbed = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    is_undisturbed &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
+    known = (chunk.gap_ns != NO_GAP) & (chunk.at_ns > 0) & is_undisturbed
     timed = chunk.timed_ns
     grown = sum(np.maximum(taken.column(f"{name}_2n") - taken.column(f"{name}_n"), 0) for name in ("body", "control"))
     rest_ns = chunk.gap_ns - timed - WARMED * grown
@@ -685,7 +687,9 @@ def _beside(chunk: TimedSamples) -> Numbers:
 def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> Floats:
     """Returns for each visit the extra time of full samples over half ones by the first of two times, as a ratio to the
     extra time by the second; NaN without both lengths. times: ns between samples, and ns of the batches."""
-    least = [[taken.least(np.where(known & some, time, np.inf)) for some in (is_full, ~is_full)] for time in times]
+    least = [
+        [taken.least(np.where(known & of_length, time, np.inf)) for of_length in (is_full, ~is_full)] for time in times
+    ]
     has_both: Mask = np.all(np.isfinite(least), axis=(0, 1))
     gap, timed = (full[has_both] - half[has_both] for full, half in least)
     pace = np.full(len(taken.counts), np.nan)
@@ -706,24 +710,24 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
     the median of the run, and all others with visits of their point."""
     calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
     rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
-    odd = np.zeros(len(calm), dtype=bool)
+    exceeds = np.zeros(len(calm), dtype=bool)
     if np.count_nonzero(plain) >= LEAST_SAMPLES:
         most = CLEARLY * batches + MORE_THAN_TWICE * max(0.0, float(np.median(rest[plain])))
-        odd = plain & (rest > most)
+        exceeds = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
         if len(group) > LEAST_VISITS:
-            usual = max(0.0, np.sort(rest[group])[len(group) // 2])
-            odd[group] = rest[group] > CLEARLY * batches[group] + MORE_THAN_TWICE * usual
-    yield from timed.where(odd, TIME_IS_ACCOUNTED)
+            median_rest = max(0.0, np.sort(rest[group])[len(group) // 2])
+            exceeds[group] = rest[group] > CLEARLY * batches[group] + MORE_THAN_TWICE * median_rest
+    yield from timed.where(exceeds, TIME_IS_ACCOUNTED)
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
     """Returns the indices of the visits that begin before an earlier visit of their session ends. One late visit makes
     all its successors look early: if two or more do, the visit before them is returned in their place. begin, end:
     times in ns."""
-    odd, latest = list[int](), 0
+    early, latest = list[int](), 0
     if not (begin[1:] < np.maximum.accumulate(end)[:-1]).any():
-        return odd
+        return early
     for at in range(len(begin)):
         is_first = at > 0 and sessions[at] != sessions[at - 1]
         if is_first or begin[at] >= latest:
@@ -732,9 +736,9 @@ def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
         blamed = at
         if np.count_nonzero(begin[at : at + LEAST_VALUES] < end[at - 1]) > 1:
             latest = end[at]
-            blamed = at if at - 1 in odd[-2:] else at - 1
-        odd.append(blamed)
-    return odd
+            blamed = at if at - 1 in early[-2:] else at - 1
+        early.append(blamed)
+    return early
 
 
 def _apart(_: Recorded, timed: TimedVisits) -> Places:

@@ -42,7 +42,7 @@ by up to 2 %."""
 
 def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     """Returns the core clock in Hz during each visit, by `clocks_of`."""
-    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in chunks(outcomes))
+    each = (clocks_of(Taken(outcome.samples for outcome in chunk), chunk) for chunk in chunks(outcomes))
     return np.concatenate([np.empty(0), *each])
 
 
@@ -175,8 +175,8 @@ def widths(taken: Taken, clocks_hz: Floats, *, at_step: bool = True) -> Floats:
     """Returns all readings of the core width in independent additions per cycle: before, after and, if present, in the
     middle of each sample. clocks_hz: core clock of each visit, 0 if unknown. at_step: as in `_width_readings`."""
     looks = _width_readings(taken, clocks_hz, at_step=at_step)
-    seen = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
-    return np.asarray(seen[seen > 0])
+    complete = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
+    return np.asarray(complete[complete > 0])
 
 
 class CoreSeen(NamedTuple):
@@ -355,12 +355,12 @@ def within(hits: Sequence[Mapping[str, int]], function: str) -> float | None:
     between slices (Cochran 1977, section 2.11, a ratio of totals), and at least the binomial error of this number of
     samples. None for one slice. hits: samples by slice and function."""
     wholes = [sum(slice_hits.values()) for slice_hits in hits]
-    every, count = sum(wholes), len(hits)
-    if count < 2 or not every:
+    total, count = sum(wholes), len(hits)
+    if count < 2 or not total:
         return None
-    share = sum(slice_hits.get(function, 0) for slice_hits in hits) / every
+    share = sum(slice_hits.get(function, 0) for slice_hits in hits) / total
     residuals = sum(
         (slice_hits.get(function, 0) - share * whole) ** 2 for slice_hits, whole in zip(hits, wholes, strict=True)
     )
-    between = residuals * count / (count - 1) / every**2
-    return 100 * NORMAL * sqrt(max(between, share * (1 - share) / every))
+    between = residuals * count / (count - 1) / total**2
+    return 100 * NORMAL * sqrt(max(between, share * (1 - share) / total))

@@ -140,10 +140,10 @@ def _machine(recorded: Recorded) -> Iterator[str]:
 def _numbered(recorded: Recorded) -> Iterator[str]:
     """Yields a rule if a visit number below the last is without a record. Visits in progress when a session ended are
     exempt."""
-    several, last = len(recorded.outcomes), max((visit.visit for visit in recorded.outcomes), default=0)
+    visit_count, last = len(recorded.outcomes), max((visit.visit for visit in recorded.outcomes), default=0)
     under_way = recorded.lost + MOST_UNDER_WAY * (1 + len(recorded.begins))
-    if several and not recorded.asked.reused and last + 1 - several > under_way:
-        yield f"visits have the numbers 0 to {several - 1}, and the last has {last}"
+    if visit_count and not recorded.asked.reused and last + 1 - visit_count > under_way:
+        yield f"visits have the numbers 0 to {visit_count - 1}, and the last has {last}"
 
 
 OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
@@ -178,7 +178,9 @@ def _described(recorded: Recorded) -> Places:
         if known and not _has_parameters(known, {name: value for name, value in point.parameters if name != RELATION}):
             return "a visit's parameters are those of its probe"
         is_other = (
-            visit.samples and len(seen := work[chosen_point(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
+            visit.samples
+            and len(work_of_visits := work[chosen_point(visit)]) > 1
+            and visit.work != work_of_visits.most_common(1)[0][0]
         )
         return "the work of an iteration is the same in all visits of a point" if is_other else ""
 
@@ -204,12 +206,12 @@ def _built(recorded: Recorded) -> Places:
         flags_of_group[_group(build)][_made_for(build)] += 1
     others = {(build.probe, build.abi) for build in recorded.builds
               if _made_for(build) != flags_of_group[_group(build)].most_common(1)[0][0]}  # fmt: skip
-    odd = others | {key for key, count in executables.items() if count > 1}
+    ambiguous = others | {key for key, count in executables.items() if count > 1}
     files = {(build.probe, build.abi) for build in recorded.builds if _is_no_file(build)}
 
     def why(visit: Outcome) -> str:
         key = visit.point.probe, visit.point.abi
-        if key in odd:
+        if key in ambiguous:
             return "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
         return f"an executable fills a page, and has a SHA-256 of {SHA256_DIGITS} digits" if key in files else ""
 
@@ -235,11 +237,11 @@ def _loaded(recorded: Recorded) -> Places:
         if is_of_this_machine(visit) and "code" in visit.gauges:
             parts = visit.gauges["code"], visit.gauges.get("data")
             of_builds[visit.point.probe, visit.point.abi][place] = parts
-    for several in of_builds.values():
-        (usual, count), *others = Counter(several.values()).most_common()
+    for sizes_of_visits in of_builds.values():
+        (usual_sizes, count), *others = Counter(sizes_of_visits.values()).most_common()
         is_even = bool(others) and others[0][1] == count
         yield from ((place, "all processes of an executable have equal sizes of code and data")
-                    for place, parts in several.items() if is_even or parts != usual)  # fmt: skip
+                    for place, parts in sizes_of_visits.items() if is_even or parts != usual_sizes)  # fmt: skip
 
 
 def _made_for(build: Build) -> object:
@@ -436,20 +438,20 @@ def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
     of_cpus = defaultdict[tuple[int, ...], list[int]](list)
     for place in places:
         of_cpus[recorded.outcomes[place].cpus].append(place)
-    for cpus, several in of_cpus.items():
+    for cpus, visits_on_cpus in of_cpus.items():
         seeds = {
             layout_seed(recorded.asked.seed, layout, owner, cpus) for owner in owners for layout in range(LEAST_SAMPLES)
         }
-        yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in seeds)
+        yield from ((place, SEEDED) for place in visits_on_cpus if recorded.outcomes[place].seed in seeds)
 
 
 def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
     """Yields the visits of points that skip a layout: layouts are visited in the order of their numbers. of_points: for
     each point the layout number and index of its visits."""
-    for several in of_points:
-        layouts = {layout for layout, _ in several}
+    for layouts_of_visits in of_points:
+        layouts = {layout for layout, _ in layouts_of_visits}
         if len(layouts) <= max(layouts):
-            yield from ((place, "no layout of a point is left out") for _, place in several)
+            yield from ((place, "no layout of a point is left out") for _, place in layouts_of_visits)
 
 
 class _Layouts:

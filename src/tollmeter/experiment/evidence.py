@@ -134,9 +134,9 @@ def _is_off(taken: Taken) -> NDArray[np.bool_]:
 def _is_off_usual(taken: Taken) -> NDArray[np.bool_]:
     """Returns for each sample whether both its rates are above, or both below, the median of its visit by more than 5
     %. An unmeasured rate is ignored."""
-    usual = taken.spread(usual_control_hz(taken))
+    median_hz = taken.spread(usual_control_hz(taken))
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
-    is_measured = (rates > 0) & (usual > 0)
-    deviation = rates / np.where(usual > 0, usual, 1.0) - 1
+    is_measured = (rates > 0) & (median_hz > 0)
+    deviation = rates / np.where(median_hz > 0, median_hz, 1.0) - 1
     above, below = (deviation > SAME_WITHIN) | ~is_measured, (deviation < -SAME_WITHIN) | ~is_measured
     return np.asarray(is_measured.any(axis=0) & (above.all(axis=0) | below.all(axis=0)))

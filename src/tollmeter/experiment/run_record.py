@@ -94,20 +94,20 @@ def _cpus(recorded: Recorded) -> int:
 
 def _activity(recorded: Recorded) -> Iterator[tuple[float, Surroundings]]:
     """Yields the run time in seconds and the activity of the machine of each note that has one."""
-    return ((seconds, seen) for seconds, _, seen in recorded.notes if seen)
+    return ((seconds, activity) for seconds, _, activity in recorded.notes if activity)
 
 
 def _is_throttled_for_longer(recorded: Recorded) -> bool:
     """Returns whether a quota stopped the run for longer than it lasted, on all CPUs together."""
     cpus = _cpus(recorded)
-    return any(seen.throttled_s > cpus * seconds + SLACK_S for seconds, seen in _activity(recorded))
+    return any(activity.throttled_s > cpus * seconds + SLACK_S for seconds, activity in _activity(recorded))
 
 
 def _fallen(recorded: Recorded) -> Iterator[str]:
     """Yields a sentence for each number of the notes that falls. Numbers of a process or control group may fall in a
     resumed run, since each session has its own."""
     for name, is_of_run, read in RISING:
-        values = [read(seconds, seen) for seconds, _, seen in recorded.notes if seen or is_of_run]
+        values = [read(seconds, activity) for seconds, _, activity in recorded.notes if activity or is_of_run]
         known = [0.0, *(one for one in values if one is not None)]
         if (is_of_run or not recorded.begins) and any(after < before for before, after in pairwise(known)):
             yield f"{name} does not fall while a run lasts"
@@ -156,7 +156,7 @@ from the journal."""
 
 def _is_limited_to_less(recorded: Recorded) -> bool:
     """Returns whether visits filled more memory than a control group allowed."""
-    limits = [seen.memory_limit for _, seen in _activity(recorded) if seen.memory_limit is not None]
+    limits = [activity.memory_limit for _, activity in _activity(recorded) if activity.memory_limit is not None]
     filled = (max(visit.work.footprint_bytes, visit.counted.buffer_bytes if visit.counted else 0)
             for visit in recorded.outcomes if visit.status == "ok")  # fmt: skip
     return bool(limits) and min(limits) < max(filled, default=0)
@@ -302,22 +302,28 @@ def _selected(recorded: Recorded) -> Places:
 
 
 def _is_of_sweep(visit: Outcome, selects: Sequence[Select], probe: Probe | None, given: set[str]) -> bool:
-    """Returns whether each value of a visit is named by the suite or the command, or is in the sweep of the probe's
-    description."""
-    own = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
-    named = given.union(*(select.parameters for select in own), *(select.refused for select in own))
-    listed = {one.name: one.values for one in (probe.parameters if probe and own else ()) if not one.refine}
+    """Returns whether each value of a visit is in the sweep of the probe's description. Parameters that the suite or
+    the command names are not judged."""
+    selects_of_probe = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
+    named = given.union(
+        *(select.parameters for select in selects_of_probe), *(select.refused for select in selects_of_probe)
+    )
+    listed = {
+        one.name: one.values for one in (probe.parameters if probe and selects_of_probe else ()) if not one.refine
+    }
     return all(
         name in named or not listed.get(name) or value in listed[name] for name, value in visit.point.values().items()
     )
 
 
 def _is_selected(visit: Outcome, selects: Sequence[Select]) -> bool:
-    own = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
-    return not own or any(_admits(select, visit) for select in own)
+    """Returns whether a selection admits the values of a visit, or no selection names its probe."""
+    selects_of_probe = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
+    return not selects_of_probe or any(_admits(select, visit) for select in selects_of_probe)
 
 
 def _admits(select: Select, visit: Outcome) -> bool:
+    """Returns whether a selection admits the values of a visit: choices and plain numbers, not sizes."""
     values = visit.point.values()
     for name, given in select.parameters.items():
         meant = {str(one) for one in (given if isinstance(given, tuple) else (given,))}

@@ -152,13 +152,13 @@ def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_
     A count has no group: most counts are equal in each run, and the others depend on page placement."""
     by_row: dict[str, float] = {}
     for name, scatter in _by_row(runs).items():
-        usual = 0.0 if scatter.is_count else learned_sd(of_groups, group_of(name, private_bytes))
+        group_sd = 0.0 if scatter.is_count else learned_sd(of_groups, group_of(name, private_bytes))
         row_sd = (
             sqrt(scatter.variance)
             if scatter.is_count
-            else _shrunk(scatter.variance, scatter.freedom, usual, _GROUP_IS_WORTH)
+            else _shrunk(scatter.variance, scatter.freedom, group_sd, _GROUP_IS_WORTH)
         )
-        if row_sd > (1 + CLEARLY) * usual:
+        if row_sd > (1 + CLEARLY) * group_sd:
             by_row[name] = row_sd
     return by_row
 

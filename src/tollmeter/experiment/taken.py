@@ -77,8 +77,8 @@ class Taken:
             lacking = COLUMNS
         if lacking:
             read = [[block[name][at] for name in lacking] for block, at in self._blocks()]
-            several = zip(*read, strict=True) if read else ([np.empty(0)] for _ in lacking)
-            self._read.update(zip(lacking, map(np.concatenate, several), strict=True))
+            parts = zip(*read, strict=True) if read else ([np.empty(0)] for _ in lacking)
+            self._read.update(zip(lacking, map(np.concatenate, parts), strict=True))
         return {name: self._read[name][self._order] for name in names}
 
     def _blocks(self) -> Iterator[tuple[Packed, slice | Counts]]:

@@ -56,7 +56,9 @@ def _odd(group: Sequence[tuple[Outcome, int, int, int]]) -> Iterator[tuple[int, 
         values = Counter[Hashable]()
         for visit, _, _, count in group:
             values[property_of(visit)] += count
-        usual, count = values.most_common(1)[0]
+        most_frequent, count = values.most_common(1)[0]
         if 2 * count > values.total():
             rule = f"all visits of a point have the same {name}"
-            yield from ((session, kind, rule) for visit, session, kind, _ in group if property_of(visit) != usual)
+            yield from (
+                (session, kind, rule) for visit, session, kind, _ in group if property_of(visit) != most_frequent
+            )

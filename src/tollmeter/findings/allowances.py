@@ -24,8 +24,8 @@ def cpus_are_withheld(results: Results) -> Iterator[FindingText]:
     allowed = machine.allowed_cpus
     if not 0 < len(allowed) < machine.cpus:
         return
-    every = f"0-{machine.cpus - 1}"
-    remedy = f"`taskset -pc {every} $$` in the shell that starts the run; for a control group, `cpuset.cpus`"
+    all_cpus = f"0-{machine.cpus - 1}"
+    remedy = f"`taskset -pc {all_cpus} $$` in the shell that starts the run; for a control group, `cpuset.cpus`"
     which = f"CPU {allowed[0]}" if len(allowed) == 1 else f"CPUs {listed(allowed)}"
     words = f"the run may use {which} of the machine's {machine.cpus}"
     if len(allowed) == 1:
@@ -39,16 +39,21 @@ def memory_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the memory of the run.
 
     It is a problem if a quarter of the limit is less than a walk beyond the last cache needs."""
-    seen, machine = results.index.run.surroundings, results.index.machine
-    if seen is None or seen.memory_limit is None or seen.memory_limit >= machine.memory_bytes > 0:
+    surroundings, machine = results.index.run.surroundings, results.index.machine
+    if (
+        surroundings is None
+        or surroundings.memory_limit is None
+        or surroundings.memory_limit >= machine.memory_bytes > 0
+    ):
         return
     last = max(machine.data_sizes().values(), default=ASSUMED_LAST_CACHE_BYTES)
-    is_little = seen.memory_limit < OF_LAST_CACHE * last
-    words = f"a control group limits memory to {short(seen.memory_limit, 'B')} of {short(machine.memory_bytes, 'B')}"
+    is_little = surroundings.memory_limit < OF_LAST_CACHE * last
+    limit, whole = short(surroundings.memory_limit, "B"), short(machine.memory_bytes, "B")
+    words = f"a control group limits memory to {limit} of {whole}"
     if is_little:
         words += f": a walk beyond the last cache of {short(last, 'B')} does not fit"
     evidence = [
-        Evidence(what="memory that the control group may use", value=float(seen.memory_limit), unit="B"),
+        Evidence(what="memory that the control group may use", value=float(surroundings.memory_limit), unit="B"),
         Evidence(what="memory of the machine", value=float(machine.memory_bytes), unit="B"),
     ]
     remedy = f"start the run in a group with {short(OF_LAST_CACHE * last, 'B')} or more (memory.max)"
@@ -65,11 +70,11 @@ def memory_is_short(results: Results) -> Iterator[FindingText]:
     """The system swapped, or tasks waited for memory, while the run measured.
 
     It moved 1 MiB to or from swap, or some task waited for more than 1 % of the time (PSI)."""
-    seen = results.index.run.surroundings
-    if seen is None:
+    surroundings = results.index.run.surroundings
+    if surroundings is None:
         return
-    swapped = seen.paging.get("pswpin", 0) + seen.paging.get("pswpout", 0)
-    stalled = seen.memory_pressure or 0.0
+    swapped = surroundings.paging.get("pswpin", 0) + surroundings.paging.get("pswpout", 0)
+    stalled = surroundings.memory_pressure or 0.0
     if swapped < MOST_SWAPPED and stalled <= HARDLY:
         return
     parts = [f"{swapped} pages went to or came from swap"] if swapped >= MOST_SWAPPED else []
@@ -77,6 +82,6 @@ def memory_is_short(results: Results) -> Iterator[FindingText]:
     evidence = [
         count_evidence("pages to and from swap", swapped),
         Evidence(what="time in which some task waited for memory", value=stalled, unit="ratio"),
-        count_evidence("major page faults", seen.paging.get("pgmajfault", 0)),
+        count_evidence("major page faults", surroundings.paging.get("pgmajfault", 0)),
     ]
     yield FindingText(" and ".join(parts), evidence)

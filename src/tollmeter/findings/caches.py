@@ -50,14 +50,15 @@ def caches_disagree(results: Results) -> Iterator[FindingText]:
     for level in results.index.hierarchy:
         if not level.size_bytes or not level.os_size_bytes or not disagrees(level, results.index.machine):
             continue
-        less = level.size_bytes < level.os_size_bytes
-        serves = f"{short(level.size_bytes, 'B')} {'of' if less else 'more than'} the {short(level.os_size_bytes, 'B')}"
+        is_smaller = level.size_bytes < level.os_size_bytes
+        relation = "of" if is_smaller else "more than"
+        serves = f"{short(level.size_bytes, 'B')} {relation} the {short(level.os_size_bytes, 'B')}"
         evidence = [
             Evidence(what=f"{level.level} size measured", value=level.size_bytes, unit="B"),
             Evidence(what=f"{level.level} size by the system", value=level.os_size_bytes, unit="B"),
         ]
         why = "other CPUs use the rest, or it is partitioned (resctrl)"
-        why = why if less else "the firmware or hypervisor reports a wrong size"
+        why = why if is_smaller else "the firmware or hypervisor reports a wrong size"
         remedy = f"{why}: plan for the size that was measured"
         yield FindingText(f"{level.level} serves {serves} that the system reports", evidence, remedy)
 
@@ -101,10 +102,10 @@ def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
     """The system lists caches without their sizes, so sizes of buffers were chosen without them.
 
     No source states a size: sysfs, CPUID, the device tree, /proc/cpuinfo."""
-    several = [cache for cache in results.index.machine.caches if cache.size_bytes is None]
-    if several:
-        levels = ", ".join(dict.fromkeys(f"L{cache.level}" for cache in several))
-        evidence = [count_evidence("caches without a size", len(several))]
+    unsized = [cache for cache in results.index.machine.caches if cache.size_bytes is None]
+    if unsized:
+        levels = ", ".join(dict.fromkeys(f"L{cache.level}" for cache in unsized))
+        evidence = [count_evidence("caches without a size", len(unsized))]
         yield FindingText(f"the system reports caches without sizes: {levels}", evidence)
 
 

@@ -189,10 +189,10 @@ def trap_is_intercepted(results: Results) -> Iterator[FindingText]:
     hypervisor = results.index.machine.hypervisor
     if not hypervisor or len(traps) < 3:
         return
-    usual = traps[(len(traps) - 1) // 2]
+    median_trap = traps[(len(traps) - 1) // 2]
     for trap in traps:
-        if (trap.median or 0.0) > EXPENSIVE_TRAP * (usual.median or 0.0) and is_separate(usual, trap):
-            kind, other = (in_words(row.parameters.get("trap", row.probe)) for row in (trap, usual))
-            more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
+        if (trap.median or 0.0) > EXPENSIVE_TRAP * (median_trap.median or 0.0) and is_separate(median_trap, trap):
+            kind, other = (in_words(row.parameters.get("trap", row.probe)) for row in (trap, median_trap))
+            more_us = ((trap.median or 0.0) - (median_trap.median or 0.0)) / 1000
             words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) intercepts it"
-            yield FindingText(words, [row_evidence(trap), row_evidence(usual)])
+            yield FindingText(words, [row_evidence(trap), row_evidence(median_trap)])

@@ -203,19 +203,21 @@ def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
     """Devices interrupt the measured CPUs often, or isolated measured CPUs have interrupts.
 
     One device makes 1,000 interrupts a second; or all sources make 10, if every measured CPU is isolated."""
-    seen = results.index.run.surroundings
-    if seen is None or not seen.interrupts:
+    surroundings = results.index.run.surroundings
+    if surroundings is None or not surroundings.interrupts:
         return
     isolated = set(numbers(results.index.machine.facts.get("isolated_cpus", "")))
     measured = {cpu for outcome in native_outcomes(results.outcomes) for cpu in outcome.cpus}
-    if measured and measured <= isolated and sum(seen.interrupts.values()) > MOST_ON_ISOLATED * len(measured):
-        source, rate = next(iter(seen.interrupts.items()))
-        words = f"isolated CPUs have {sum(seen.interrupts.values()):.0f} interrupts a second, most from {source}"
+    if measured and measured <= isolated and sum(surroundings.interrupts.values()) > MOST_ON_ISOLATED * len(measured):
+        source, rate = next(iter(surroundings.interrupts.items()))
+        words = (
+            f"isolated CPUs have {sum(surroundings.interrupts.values()):.0f} interrupts a second, most from {source}"
+        )
         yield FindingText(
             words, [_rate(source, rate)], "add nohz_full= and irqaffinity= to isolcpus= at the next start"
         )
         return
-    for source, rate in seen.interrupts.items():
+    for source, rate in surroundings.interrupts.items():
         number, _, device = source.partition(" ")
         if rate > MOST_INTERRUPTS and number not in OF_KERNEL and device not in OF_KERNEL:
             words = f"{device or number} interrupts the measured CPUs {rate:.0f} times a second"

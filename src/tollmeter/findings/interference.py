@@ -56,8 +56,8 @@ def another_run_measures(results: Results) -> Iterator[FindingText]:
     """A second run of Tollmeter measured at the same time.
 
     One of the two runs was started with --beside."""
-    seen = results.index.run.surroundings
-    if seen and seen.company:
+    surroundings = results.index.run.surroundings
+    if surroundings and surroundings.company:
         words = "another run measured on this machine at the same time: each run disturbed the other"
         yield FindingText(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
 
@@ -68,16 +68,16 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
 
     They took more than a fifth of the CPUs' time; or, in a run too short to count that, tasks waited for a CPU for more
     than a fifth of the time."""
-    seen = results.index.run.surroundings
-    if seen is None or is_all_emulated(results.index.rows):
+    surroundings = results.index.run.surroundings
+    if surroundings is None or is_all_emulated(results.index.rows):
         return
-    if seen.others is not None and seen.others > SOME:
-        words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
-        evidence = ratio_evidence("CPU time of other programs, as a share of all", seen.others)
+    if surroundings.others is not None and surroundings.others > SOME:
+        words = f"other programs took {in_percent(surroundings.others)} of the measured CPUs' time"
+        evidence = ratio_evidence("CPU time of other programs, as a share of all", surroundings.others)
         yield FindingText(words, [evidence], BUSY_REMEDY)
-    elif seen.others is None and seen.pressure is not None and seen.pressure > SOME:
-        words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
-        evidence = ratio_evidence("time in which some task waited for a CPU", seen.pressure)
+    elif surroundings.others is None and surroundings.pressure is not None and surroundings.pressure > SOME:
+        words = f"tasks waited for a CPU during {in_percent(surroundings.pressure)} of the run"
+        evidence = ratio_evidence("time in which some task waited for a CPU", surroundings.pressure)
         yield FindingText(words, [evidence], BUSY_REMEDY)
 
 
@@ -94,10 +94,10 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
     if share is None or share < LEAST_BUSY:
         return
     both = [(row, cost) for row in native_rows(results) if (cost := _contended_cost(row)) is not None]
-    usual = ""
+    typical_cost = ""
     if len(both) >= LEAST_VALUES:
         cost_in_words = in_percent(median(cost for _, cost in both), sign="+")
-        usual = f": rows measured in both states cost {cost_in_words} when contended"
+        typical_cost = f": rows measured in both states cost {cost_in_words} when contended"
     evidence = [
         ratio_evidence("share of the time in timed batches on a contended core", share),
         count_evidence("rows measured on an uncontended and on a contended core", len(both)),
@@ -105,8 +105,8 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
     if both:
         row, cost = max(both, key=lambda pair: pair[1])
         evidence += [row_evidence(row), ratio_evidence("the same on a contended core", 1 + cost)]
-    whose = "the sibling hyperthread is busy" if _may_have_sibling(results.index.machine) else "the core is contended"
-    yield FindingText(f"{whose} for {in_percent(share)} of the time{usual}", evidence)
+    subject = "the sibling hyperthread is busy" if _may_have_sibling(results.index.machine) else "the core is contended"
+    yield FindingText(f"{subject} for {in_percent(share)} of the time{typical_cost}", evidence)
 
 
 def _may_have_sibling(machine: Machine) -> bool:
@@ -154,17 +154,23 @@ def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the CPU time of the run.
 
     Its quota is less than the measured CPUs, or it stopped the run."""
-    seen = results.index.run.surroundings
-    if seen is None or seen.quota is None:
+    surroundings = results.index.run.surroundings
+    if surroundings is None or surroundings.quota is None:
         return
-    if seen.throttled_s <= 0 and seen.quota >= len(results.request.get("cpus") or ()) and seen.quota >= 1:
+    if (
+        surroundings.throttled_s <= 0
+        and surroundings.quota >= len(results.request.get("cpus") or ())
+        and surroundings.quota >= 1
+    ):
         return
-    stopped = f", and stopped it for {short(1e9 * seen.throttled_s, 'ns')}" if seen.throttled_s > 0 else ""
+    stopped = (
+        f", and stopped it for {short(1e9 * surroundings.throttled_s, 'ns')}" if surroundings.throttled_s > 0 else ""
+    )
     evidence = [
-        count_evidence("CPUs at a time (cpu.max)", seen.quota),
-        Evidence(what="stopped for it", value=1e9 * seen.throttled_s, unit="ns"),
+        count_evidence("CPUs at a time (cpu.max)", surroundings.quota),
+        Evidence(what="stopped for it", value=1e9 * surroundings.throttled_s, unit="ns"),
     ]
-    yield FindingText(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
+    yield FindingText(f"a control group gave the run {surroundings.quota:g} CPUs at a time{stopped}", evidence)
 
 
 @rule("machine.run_is_held_back", remedy="start it without nice and chrt", rank="distorts", proof="read")
@@ -172,25 +178,28 @@ def run_is_held_back(results: Results) -> Iterator[FindingText]:
     """The run had a niceness, scheduling policy or share of CPU time that differs from the default.
 
     It affects probes without real-time priority: those that wait for other processes."""
-    seen = results.index.run.surroundings
-    if seen is None:
+    surroundings = results.index.run.surroundings
+    if surroundings is None:
         return
-    if seen.weight < 1:
-        words = f"a control group around the run has {in_percent(seen.weight)} of an ordinary share of CPU time"
-        evidence = ratio_evidence("share of CPU time beside an ordinary group (cpu.weight)", seen.weight)
+    if surroundings.weight < 1:
+        words = f"a control group around the run has {in_percent(surroundings.weight)} of an ordinary share of CPU time"
+        evidence = ratio_evidence("share of CPU time beside an ordinary group (cpu.weight)", surroundings.weight)
         yield FindingText(
             f"{words}: the run waits when other programs want a CPU", [evidence],
             "start the run in a separate group: `systemd-run --scope -p CPUWeight=100`",
             name="machine.group_has_a_small_share",
         )  # fmt: skip
-    if seen.nice == 0 and seen.policy == ORDINARY_POLICY:
+    if surroundings.nice == 0 and surroundings.policy == ORDINARY_POLICY:
         return
-    usual = seen.policy == ORDINARY_POLICY
-    how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
-    evidence_of_both = [count_evidence("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
+    is_ordinary = surroundings.policy == ORDINARY_POLICY
+    how = f"at niceness {surroundings.nice}" if is_ordinary else f"by the scheduling policy {surroundings.policy}"
+    evidence_of_both = [
+        count_evidence("niceness", surroundings.nice),
+        Evidence(what="scheduling policy", value=surroundings.policy),
+    ]
     words = f"the run was scheduled {how}: this changes how long a probe waits for a CPU"
-    mend = f"`renice -n 0 -p $$` in the shell that starts it{'' if usual else ', and `chrt -o -p 0 $$`'}"
-    yield FindingText(words, evidence_of_both, mend, name="" if seen.nice >= 0 else "machine.run_is_preferred")
+    mend = f"`renice -n 0 -p $$` in the shell that starts it{'' if is_ordinary else ', and `chrt -o -p 0 $$`'}"
+    yield FindingText(words, evidence_of_both, mend, name="" if surroundings.nice >= 0 else "machine.run_is_preferred")
 
 
 @rule(
@@ -203,13 +212,17 @@ def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
     """Seccomp filters, such as those of containers, apply to each system call of a probe.
 
     It is a problem where system calls were timed."""
-    seen = results.index.run.surroundings
-    if seen and seen.seccomp_filters:
-        several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
-        evidence = [count_evidence("filters (Seccomp_filters)", seen.seccomp_filters), *_entries(results)]
-        severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
+    surroundings = results.index.run.surroundings
+    if surroundings and surroundings.seccomp_filters:
+        filters = (
+            "a seccomp filter"
+            if surroundings.seccomp_filters == 1
+            else f"{surroundings.seccomp_filters} seccomp filters"
+        )
+        evidence = [count_evidence("filters (Seccomp_filters)", surroundings.seccomp_filters), *_entries(results)]
+        severity: Severity = "warning" if is_intercepted(surroundings, results.index.rows) else "note"
         yield FindingText(
-            f"each system call passed {several}: its time includes that of the filter", evidence, severity=severity
+            f"each system call passed {filters}: its time includes that of the filter", evidence, severity=severity
         )
 
 
@@ -218,10 +231,10 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
     """A tracer stops the probes at each system call.
 
     It is a problem where system calls were timed."""
-    seen = results.index.run.surroundings
-    if seen and seen.traced:
+    surroundings = results.index.run.surroundings
+    if surroundings and surroundings.traced:
         words = "a tracer was attached to the probes: each system call and signal waits for it"
-        severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
+        severity: Severity = "warning" if is_intercepted(surroundings, results.index.rows) else "note"
         evidence = [Evidence(what="tracer (TracerPid)", value="attached"), *_entries(results)]
         yield FindingText(words, evidence, severity=severity)
 
@@ -242,11 +255,13 @@ def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
     """A probe started processes that were still running after it ended.
 
     It is unknown which visits they disturbed."""
-    seen = results.index.run.surroundings
-    if seen and seen.left_behind:
-        several = f"{seen.left_behind} processes" if seen.left_behind > 1 else "a process"
-        words = f"a probe left {several} behind, outside its own session, and they ran during the next measurements"
-        yield FindingText(words, [count_evidence("processes ended with the run", seen.left_behind)])
+    surroundings = results.index.run.surroundings
+    if surroundings and surroundings.left_behind:
+        count_in_words = f"{surroundings.left_behind} processes" if surroundings.left_behind > 1 else "a process"
+        words = (
+            f"a probe left {count_in_words} behind, outside its own session, and they ran during the next measurements"
+        )
+        yield FindingText(words, [count_evidence("processes ended with the run", surroundings.left_behind)])
 
 
 @rule(
@@ -270,8 +285,8 @@ def evidence_is_missing(results: Results) -> Iterator[FindingText]:
     """Samples have no evidence, so it is unknown whether they were disturbed.
 
     The system refused evidence about samples, or evidence about what intercepts system calls."""
-    seen = results.index.run.surroundings
-    if files := unread(seen, results.index.rows) if seen is not None else ():
+    surroundings = results.index.run.surroundings
+    if files := unread(surroundings, results.index.rows) if surroundings is not None else ():
         listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
         evidence = Evidence(what="not readable", value=listed)
         yield FindingText(
@@ -279,9 +294,9 @@ def evidence_is_missing(results: Results) -> Iterator[FindingText]:
         )
     if share := results.index.run.unseen_share:
         lacks = {
-            what
+            kind
             for outcome in results.outcomes
-            for what in missing_evidence(outcome, results.probes[outcome.point.probe])
+            for kind in missing_evidence(outcome, results.probes[outcome.point.probe])
         }
         yield FindingText(
             f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "

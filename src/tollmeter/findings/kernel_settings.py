@@ -46,9 +46,13 @@ def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
     """A full memory node reclaims its own pages before it takes memory of another node.
 
     The setting is on, and the kernel made such reclaims during the run."""
-    seen = results.index.run.surroundings
+    surroundings = results.index.run.surroundings
     mode = results.index.machine.facts.get("zone_reclaim_mode", "0")
-    attempts = seen.paging.get("zone_reclaim_success", 0) + seen.paging.get("zone_reclaim_failed", 0) if seen else 0
+    attempts = (
+        surroundings.paging.get("zone_reclaim_success", 0) + surroundings.paging.get("zone_reclaim_failed", 0)
+        if surroundings
+        else 0
+    )
     if mode != "0" and attempts:
         setting = Setting(path="/proc/sys/vm/zone_reclaim_mode", values=("0",))
         evidence = [

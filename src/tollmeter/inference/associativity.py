@@ -178,9 +178,9 @@ def _why_no_line(pairs: Sequence[Row]) -> str:
     """Returns why the end of a line is not resolved."""
     if not pairs:
         return "no distance has a number"
-    usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))
-    if NORMAL * sqrt(2) * error > FAR_APART * usual:
-        return f"the distances were too noisy to tell: {usual:.3g} ns, each off by {NORMAL * error:.2g} ns or so"
+    cost, error = (median(map(statistic, pairs)) for statistic in (middle, absolute_error))
+    if NORMAL * sqrt(2) * error > FAR_APART * cost:
+        return f"the distances were too noisy to tell: {cost:.3g} ns, each off by {NORMAL * error:.2g} ns or so"
     return "the second access costs the same at every distance that was timed: no line's end is among them"
 
 

@@ -166,11 +166,11 @@ def noisy_curve(
     noise of all points, at least 2 %, unless its own is more than twice as large."""
     order = np.argsort(np.asarray(sizes, float), kind="stable")
     own_noise = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
-    usual = max(float(np.median(own_noise)) if len(own_noise) else 0.0, USUAL_VISITS_SD)
+    common_noise = max(float(np.median(own_noise)) if len(own_noise) else 0.0, USUAL_VISITS_SD)
     return NoisyCurve(
         sizes=np.asarray(sizes, float)[order],
         values=np.asarray(values, float)[order],
-        noise=np.maximum(own_noise / 2, usual)[order],
+        noise=np.maximum(own_noise / 2, common_noise)[order],
         visits=visits,
     )
 

@@ -155,12 +155,13 @@ def _rises(points: Sequence[Row], curve: SweptCurve) -> list[Jump]:
 
 
 def _is_near(points: Sequence[Row], last: int, at: int, axis: str) -> bool:
+    """Returns whether two steps belong to one rise: at neighbouring points, or within ONE_RISE."""
     return at == last + 1 or number(points[at], axis) < ONE_RISE * number(points[last], axis)
 
 
 def _middle_of(group: Sequence[Jump], levels: Sequence[float], errors: Sequence[float], begin: int) -> Jump:
-    """Returns the jump at which the levels pass the middle of these steps. begin: index from which the levels are below
-    it."""
+    """Returns the position at which the levels pass the middle of a rise. group: its steps. begin: index of the first
+    point to examine."""
     before, after = group[0].before, group[-1].after
     half = (before + after) / 2
     places = range(begin, len(levels))

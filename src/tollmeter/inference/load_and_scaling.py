@@ -86,7 +86,7 @@ def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNum
     at = [middle(beside) for beside, _ in pairs]
     if traffic < at[0]:
         return InferredNumber(why="no pace made as little traffic")
-    ends = ([end or middle(row) for end, (_, row) in zip(of, pairs, strict=True)] for of in (
+    ends = ([end or middle(row) for end, (_, row) in zip(ends_of_rows, pairs, strict=True)] for ends_of_rows in (
         [row.low for _, row in pairs], [middle(row) for _, row in pairs], [row.high for _, row in pairs]))  # fmt: skip
     low, value, high = (float(np.interp(traffic, at, nearest_rising(latency))) for latency in ends)
     return InferredNumber(value=value, low=min(low, value), high=max(high, value))
@@ -127,19 +127,19 @@ def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) 
 def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
     """Yields BW(N) / (N BW(1)) for each number of instances N above one, if one instance was timed. rows: of one ABI
     and target; those of the meaning `bandwidth-of-instances` are used."""
-    for of, times in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
-        instances = int(of["instances"])
+    for parameters, times in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
+        instances = int(parameters["instances"])
         value, low, high = (end / instances for end in (times.value, times.low, times.high))
-        name = f"bandwidth of each of {instances}, {_where(of)}, against one"
-        yield of_number(name, "efficiency", Estimate(value=value, low=low, high=high), "ratio", parameters=of)
+        name = f"bandwidth of each of {instances}, {_where(parameters)}, against one"
+        yield of_number(name, "efficiency", Estimate(value=value, low=low, high=high), "ratio", parameters=parameters)
 
 
 def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
     """Yields the latency of a load while several walks run, as a multiple of the latency of one walk. rows: as in
     `efficiency`, of the meaning `latency-of-instances`."""
-    for of, times in _times_of_one(rows_meaning(rows, probes, "latency-of-instances")):
-        name = f"latency of {of['instances']} walks at once, {_where(of)}, against one"
-        yield of_number(name, "slowdown", times, "ratio", parameters=of)
+    for parameters, times in _times_of_one(rows_meaning(rows, probes, "latency-of-instances")):
+        name = f"latency of {parameters['instances']} walks at once, {_where(parameters)}, against one"
+        yield of_number(name, "slowdown", times, "ratio", parameters=parameters)
 
 
 def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estimate]]:

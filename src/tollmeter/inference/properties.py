@@ -310,9 +310,9 @@ def yardsticks(
             rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
         if rate and level.read_bytes_per_second:
             name, share = f"reading {level.level} by {basis}", level.read_bytes_per_second / rate
-            more = {"level": level.level, "parameters": parameters}
-            yield of_number(name, "yardstick", InferredNumber(value=rate), "B/s", **more)
-            yield of_number(f"{name}, reached", "reading_share", InferredNumber(value=share), "ratio", **more)
+            fields = {"level": level.level, "parameters": parameters}
+            yield of_number(name, "yardstick", InferredNumber(value=rate), "B/s", **fields)
+            yield of_number(f"{name}, reached", "reading_share", InferredNumber(value=share), "ratio", **fields)
 
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:

@@ -90,12 +90,12 @@ def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str
     for row in with_meaning(rows, probes, RATE):
         if row.clock == "hardware" and isinstance(row.parameters.get(AXIS), int):
             groups.setdefault((row.probe, row.abi, row.target, _others(row)), []).append(row)
-    made = []
+    all_sweeps = []
     for group in groups.values():
         ranked = sorted(group, key=lambda row: number(row, AXIS))
         touched = (footprints.get(_key(row.probe, row.abi, row.target, row.parameters), 0) for row in ranked)
-        made.append(Sweep(rows=tuple(ranked), footprints=tuple(touched)))
-    return [sweep for sweep in made if len(sweep.rows) >= LEAST_VALUES]
+        all_sweeps.append(Sweep(rows=tuple(ranked), footprints=tuple(touched)))
+    return [sweep for sweep in all_sweeps if len(sweep.rows) >= LEAST_VALUES]
 
 
 def _footprints(outcomes: Iterable[Outcome]) -> dict[PointKey, int]:
@@ -131,18 +131,19 @@ def times_as_fast(row: Row, other: Row) -> float:
 
 
 def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
+    """Returns the falls of one sweep. caches: caches to which they may be attributed."""
     first = sweep.rows[0]
     costs_ns = [cost_ns(row) for row in sweep.rows]
-    # Where the cost first is what it is at its least; the last LEAST_VALUES points always stay.
-    cheap = next(place for place, cost in enumerate(costs_ns) if cost <= (1 + SAME_WITHIN) * min(costs_ns))
-    begun = min(cheap, len(costs_ns) - LEAST_VALUES)
-    rows = sweep.rows[begun:]
+    # The sweep begins where the cost first reaches its minimum, and always has the last LEAST_VALUES points.
+    cheapest = next(place for place, cost in enumerate(costs_ns) if cost <= (1 + SAME_WITHIN) * min(costs_ns))
+    begin = min(cheapest, len(costs_ns) - LEAST_VALUES)
+    rows = sweep.rows[begin:]
     visits = int(np.median([row.visits for row in rows]))
     noise = [relative_error(row) for row in rows]
-    points = noisy_curve([number(row, AXIS) for row in rows], costs_ns[begun:], noise, max(visits, 1))
+    points = noisy_curve([number(row, AXIS) for row in rows], costs_ns[begin:], noise, max(visits, 1))
     pieces = _levels(points)
     levels = [_level(points, piece) for piece in pieces]
-    places = [(begun + start, begun + end) for start, end in pieces]
+    places = [(begin + start, begin + end) for start, end in pieces]
     return Lengths(
         probe=first.probe,
         abi=first.abi,
@@ -161,7 +162,8 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
 
 
 def _levels(points: NoisyCurve) -> list[Piece]:
-    """Returns plateaus that differ by at least 10 %, without those that are only the slope between two others."""
+    """Returns the first and last plateau, and those between them that differ by at least 10 % and are not only a
+    slope."""
     starts = [*segments(points), len(points.sizes)]
     pieces = [(start, end - 1) for start, end in pairwise(starts)]
     while len(pieces) > 1:

@@ -134,8 +134,8 @@ def _usual_of_two(x: Array, ways: float) -> Array:
 
 def _usual_of_few(x: Array, shape: Shape) -> Array:
     """Returns the median share of misses over visits with a few colours, by random draws with a fixed seed."""
-    random, usual = np.random.default_rng(shape.colours), []
+    random, medians = np.random.default_rng(shape.colours), []
     for pages in np.maximum(np.round(shape.colours * shape.ways * x), 1).astype(int):
         each = random.multinomial(pages, np.full(shape.colours, 1 / shape.colours), DRAWS)
-        usual.append(float(np.median(np.where(each > shape.ways, each, 0).sum(axis=1))) / pages)
-    return np.maximum.accumulate(usual)
+        medians.append(float(np.median(np.where(each > shape.ways, each, 0).sum(axis=1))) / pages)
+    return np.maximum.accumulate(medians)

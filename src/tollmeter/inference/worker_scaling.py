@@ -35,15 +35,15 @@ def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) 
     """Yields the efficiency of the largest number of workers, and the added cost of a further one. rows: of one ABI and
     target. cpus: number of CPUs that the system allows a run, which may have used fewer."""
     for others, points in series(rows_meaning(rows, probes, "throughput-of-workers"), "workers").items():
-        of, most = dict(others), number(points[-1], "workers")
-        name = f"{_where(of)}: efficiency at workers={most}{_shared(of)}"
+        parameters, most = dict(others), number(points[-1], "workers")
+        name = f"{_where(parameters)}: efficiency at workers={most}{_shared(parameters)}"
         efficiency = _efficiency(points, cpus)
-        yield of_number(name, "worker_efficiency", efficiency, "ratio", parameters={**of, "workers": most})
+        yield of_number(name, "worker_efficiency", efficiency, "ratio", parameters={**parameters, "workers": most})
     for means, axis in COSTS.items():
         for others, points in series(rows_meaning(rows, probes, means), axis).items():
-            of = dict(others)
-            name = f"{_where(of)}: cost per further {axis.removesuffix('s')}{_shared(of)}"
-            yield of_number(name, "cost_of_worker", _further(points, axis, cpus), "ns", parameters=of)
+            parameters = dict(others)
+            name = f"{_where(parameters)}: cost per further {axis.removesuffix('s')}{_shared(parameters)}"
+            yield of_number(name, "cost_of_worker", _further(points, axis, cpus), "ns", parameters=parameters)
 
 
 def _efficiency(points: Sequence[Row], cpus: int) -> InferredNumber:

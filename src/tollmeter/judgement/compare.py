@@ -132,10 +132,10 @@ def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
     """Returns the name, old value and new value of each fact that differs: hardware, kernel, mitigations, frequency
     policy. A fact that only one machine has is omitted."""
     names = ("host", "cpu", "cpus", "kernel", "hypervisor")
-    several = [(name, str(getattr(old, name)), str(getattr(new, name))) for name in names]
+    facts = [(name, str(getattr(old, name)), str(getattr(new, name))) for name in names]
     both = sorted((old.facts.keys() & new.facts.keys()) - {*PASSING_FACTS})
-    several += [(name, old.facts[name], new.facts[name]) for name in both]
-    return [(name, before, after) for name, before, after in several if before != after]
+    facts += [(name, old.facts[name], new.facts[name]) for name in both]
+    return [(name, before, after) for name, before, after in facts if before != after]
 
 
 def of_rows(
@@ -226,8 +226,8 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
             return f"no number in the {run} run: {row.reason or row.status}"
         if row.median is None or row.median <= 0:
             return f"no positive value in the {run} run"
-    several = ((phrase, getattr(before, name), getattr(after, name)) for name, phrase in _ALIKE.items())
-    return next((f"{phrase}: {old} and {new}" for phrase, old, new in several if old != new), None)
+    values = ((phrase, getattr(before, name), getattr(after, name)) for name, phrase in _ALIKE.items())
+    return next((f"{phrase}: {old} and {new}" for phrase, old, new in values if old != new), None)
 
 
 def _at_one_clock(old: Row, new: Row, clock_ratio: float | None) -> Estimate:
@@ -395,7 +395,7 @@ def curves(changes: Sequence[Change]) -> tuple[Curve, ...]:
     for change in changes:
         row = change.new
         by_metric[row.probe, row.metric, row.abi, row.target].append(change)
-    return tuple(curve for several in by_metric.values() for curve in _curves_of(several))
+    return tuple(curve for changes_of_metric in by_metric.values() for curve in _curves_of(changes_of_metric))
 
 
 def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
@@ -412,8 +412,8 @@ def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
         if varied in change.new.parameters:
             others = sorted((name, value) for name, value in change.new.parameters.items() if name != varied)
             groups[tuple(others)].append(change)
-    for several in groups.values():
-        ordered = sorted(several, key=lambda change: int(change.new.parameters[varied]))
+    for group in groups.values():
+        ordered = sorted(group, key=lambda change: int(change.new.parameters[varied]))
         changed = tuple(change for change in ordered if change.verdict not in NOT_CALLED_CHANGED)
         if len(ordered) >= LEAST_VALUES and len(changed) >= LEAST_CHANGES:
             values = tuple(int(change.new.parameters[varied]) for change in ordered)

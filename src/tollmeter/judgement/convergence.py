@@ -241,7 +241,7 @@ def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seco
     timed_s = sum(of_points.values()) / 1e9
     overhead = seconds / timed_s if timed_s else 1.0
     open_s = sorted(
-        more * (of_points[group[0].point] / 1e9 / len(group)) * overhead for group, more in missing if more > 0
+        visits * (of_points[group[0].point] / 1e9 / len(group)) * overhead for group, visits in missing if visits > 0
     )
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
     return Settlement(len(missing), len(missing) - len(open_s), share, contended_share, tuple(open_s))
@@ -255,8 +255,8 @@ def missing_visits(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Pro
         probe = probes[group[0].point.probe]
         if not any(outcome.status in NEVER_A_NUMBER for outcome in group) and not contradicted(group, probe):
             is_enough = is_counted_out(group, probe)
-            more = 0.0 if is_enough else visits_wanted(group, probe, known, by_scatter=True) - len(group)
-            lacking.append((group, more))
+            further = 0.0 if is_enough else visits_wanted(group, probe, known, by_scatter=True) - len(group)
+            lacking.append((group, further))
     return lacking
 
 
@@ -317,8 +317,8 @@ def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
 def budget_beyond(budget_s: float, seconds: float) -> float:
     """Returns the shortest usual budget in seconds above `budget_s` that is at least `seconds`; whole hours beyond all
     usual ones."""
-    usual = (budget for budget in BUDGETS_S if budget > budget_s and budget >= seconds)
-    return float(next(usual, HOUR_S * ceil(max(seconds, budget_s + 1) / HOUR_S)))
+    candidates = (budget for budget in BUDGETS_S if budget > budget_s and budget >= seconds)
+    return float(next(candidates, HOUR_S * ceil(max(seconds, budget_s + 1) / HOUR_S)))
 
 
 def budget_text(seconds: int) -> str:

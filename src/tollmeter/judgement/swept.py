@@ -120,7 +120,7 @@ def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[
         if beside is not None and measured is not None:
             for change in compare(beside, measured, least, machines=True).changes:
                 views[row_key(change.new)].append(change)
-    return {key: _merged(several) for key, several in views.items()}
+    return {key: _merged(comparisons) for key, comparisons in views.items()}
 
 
 def _merged(views: Sequence[Change]) -> Change:

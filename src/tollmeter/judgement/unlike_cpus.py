@@ -98,12 +98,12 @@ def _slow(each: EachCpu, topology: Topology | None, point: tuple[str, str], comp
         return
     for cpus in _alike(each.cpus, topology, together=point[1] == "all"):
         remaining = each.of(cpus)
-        for several in _sets(cpus, topology):
-            members = [each.of(own) for own in several.values()]
+        for sets in _sets(cpus, topology):
+            members = [each.of(own) for own in sets.values()]
             logs = np.column_stack([np.median(own.logs, axis=1) for own in members])
             for place in _slower(logs, compared):
                 own = members[place].cpus
-                yield _named([*several][place], own, logs, place, point)
+                yield _named([*sets][place], own, logs, place, point)
                 remaining = remaining.of([cpu for cpu in remaining.cpus if cpu not in own])
         for place in _slower(remaining.logs, compared):
             cpu = remaining.cpus[place]
@@ -129,8 +129,8 @@ def _sets(cpus: Sequence[int], topology: Topology | None) -> Iterator[dict[str, 
     nodes = {f"memory node {node.node}": numbers(node.cpus) for node in topology.nodes if node.cpus}
     caches = {f"last-level cache of CPUs {listed(numbers(cache))}": numbers(cache) for cache in topology.last_caches}
     yielded: list[list[list[int]]] = []
-    for several in (nodes, caches):
-        members_here = {name: [cpu for cpu in cpus if cpu in members] for name, members in several.items()}
+    for all_sets in (nodes, caches):
+        members_here = {name: [cpu for cpu in cpus if cpu in members] for name, members in all_sets.items()}
         members_here = {name: members for name, members in members_here.items() if len(members) > 1}
         if len(members_here) > 1 and [*members_here.values()] not in yielded:
             yielded.append([*members_here.values()])
@@ -196,10 +196,10 @@ def _spread(others: Array, error: float) -> tuple[float, float]:
 def _named(where: str, cpus: Sequence[int], logs: Array, place: int, point: tuple[str, str]) -> UnlikeCpus:
     """Returns the record of the CPUs of one column. place: index of the column. point: the loop and the concurrent
     activity."""
-    usual = usual_costs(logs)
-    others = np.delete(usual, place)
+    log_costs = usual_costs(logs)
+    others = np.delete(log_costs, place)
     low, middle, high = (float(np.quantile(others, share)) for share in (FEW, 0.5, 1 - FEW))
-    log_cost = float(usual[place])
+    log_cost = float(log_costs[place])
     ends = (float(np.exp(value)) for value in (log_cost, low, high, log_cost - middle))
     cost, least, most, times = ends
     return UnlikeCpus(where, tuple(cpus), *point, cost, least, most, times)

@@ -63,8 +63,8 @@ def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     """Returns the verdict as if no filter or tracer intercepted system calls. It is the verdict for rows of memory."""
     if run.surroundings is None:
         return run.verdict
-    calm = msgspec.structs.replace(run.surroundings, seccomp_filters=None, traced=None)
-    return verdict(msgspec.structs.replace(run, surroundings=calm), rows)
+    unintercepted = msgspec.structs.replace(run.surroundings, seccomp_filters=None, traced=None)
+    return verdict(msgspec.structs.replace(run, surroundings=unintercepted), rows)
 
 
 def _times_the_kernel(rows: Iterable[Row]) -> bool:
@@ -143,8 +143,8 @@ def is_short(rows: Sequence[Row]) -> bool:
 
 
 def discarded_share(rows: Sequence[Row]) -> float:
-    """Returns the discarded share of the samples. Rows of one visit share its samples, which are counted once for each
-    row in both terms."""
-    aside = sum(row.discarded for row in rows)
-    taken = aside + sum(row.samples for row in rows)
-    return aside / taken if taken else 0.0
+    """Returns the share of the samples that were discarded, over all rows. A sample of several rows is counted for
+    each."""
+    discarded = sum(row.discarded for row in rows)
+    total = discarded + sum(row.samples for row in rows)
+    return discarded / total if total else 0.0

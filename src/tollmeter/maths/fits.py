@@ -75,9 +75,9 @@ def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | A
     for value, weight in zip(map(float, values), map(float, given), strict=True):
         mean, total, count = value, weight, 1
         while pools and pools[-1][0] >= mean:
-            before, own, several = pools.pop()
-            mean = (before * own + mean * total) / (own + total)
-            total, count = own + total, several + count
+            before, weight_before, count_before = pools.pop()
+            mean = (before * weight_before + mean * total) / (weight_before + total)
+            total, count = weight_before + total, count_before + count
         pools.append((mean, total, count))
     return np.repeat([mean for mean, _, _ in pools], [count for _, _, count in pools])
 
@@ -126,12 +126,12 @@ def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]
     zero."""
     if len(values) < 2:
         return []
-    every = np.asarray(values, float)
+    all_values = np.asarray(values, float)
     spread = np.asarray(errors, float) * scatter(values, errors)
-    levels = np.unique(every)
+    levels = np.unique(all_values)
     levels = levels[np.unique(np.floor(levels / (_APART * np.median(spread))), return_index=True)[1]]
     losses = (
-        np.minimum(((value - levels) / error) ** 2, _MOST_LOSS) for value, error in zip(every, spread, strict=True)
+        np.minimum(((value - levels) / error) ** 2, _MOST_LOSS) for value, error in zip(all_values, spread, strict=True)
     )
     cost, starts = next(losses), []
     for loss in losses:
@@ -149,18 +149,20 @@ def change_points(values: Sequence[float], errors: Sequence[float]) -> list[int]
 
 def scatter(values: Sequence[float], errors: Sequence[float]) -> float:
     """Returns the scatter of the values in multiples of their errors, from the distances of neighbours; at least 1."""
-    every, own = np.asarray(values, float), np.asarray(errors, float)
-    if len(every) < _LEAST_FOR_SCATTER:
+    all_values, standard_errors = np.asarray(values, float), np.asarray(errors, float)
+    if len(all_values) < _LEAST_FOR_SCATTER:
         return 1.0
-    distances = np.abs(np.diff(every)) / np.hypot(own[1:], own[:-1])
+    distances = np.abs(np.diff(all_values)) / np.hypot(standard_errors[1:], standard_errors[:-1])
     return max(1.0, float(np.quantile(distances, _QUANTILE)) / _NORMAL_QUANTILE)
 
 
 def level(values: Sequence[float], errors: Sequence[float], scattered: float) -> tuple[float, float]:
     """Returns the common level of the values and its standard error, without outliers. scattered: scatter in multiples
     of the errors, as `scatter` returns it for the whole series."""
-    every, own = np.asarray(values, float), np.asarray(errors, float) * scattered
-    losses = np.minimum(((every[:, None] - every[None, :]) / own[:, None]) ** 2, _MOST_LOSS).sum(axis=0)
-    near = np.abs(every - every[int(np.argmin(losses))]) <= own * _MOST_LOSS**0.5
-    weights = np.where(near, own**-2, 0.0)
-    return float((every * weights).sum() / weights.sum()), float(weights.sum() ** -0.5)
+    all_values, scaled_errors = np.asarray(values, float), np.asarray(errors, float) * scattered
+    losses = np.minimum(((all_values[:, None] - all_values[None, :]) / scaled_errors[:, None]) ** 2, _MOST_LOSS).sum(
+        axis=0
+    )
+    near = np.abs(all_values - all_values[int(np.argmin(losses))]) <= scaled_errors * _MOST_LOSS**0.5
+    weights = np.where(near, scaled_errors**-2, 0.0)
+    return float((all_values * weights).sum() / weights.sum()), float(weights.sum() ** -0.5)

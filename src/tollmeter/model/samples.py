@@ -186,8 +186,8 @@ class Room:
     def parts(columns: Packed) -> tuple[list[bytes], list[bool]]:
         """Returns the bytes of each column, and whether all its values are equal."""
         is_constant = [not any(column.strides) for column in columns.values()]
-        several = zip(columns.values(), is_constant, strict=True)
-        return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
+        flagged = zip(columns.values(), is_constant, strict=True)
+        return [column[: 1 if same else None].tobytes() for column, same in flagged], is_constant
 
     def put(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place:
         """Stores a block in the file, and returns its position. Raises Failure (5) without disk space."""
@@ -380,11 +380,11 @@ class Samples(Sequence[Sample]):
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
     """Returns one sample from its values in the order of COLUMNS."""
     values_of: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
-    seen: dict[str, Any] = {
+    evidence: dict[str, Any] = {
         name: None if values_of[name] == NONE and name in _REPORTED else values_of[name] for name in _SEEN
     }
     body, control = (values_of["body_n"], values_of["body_2n"]), (values_of["control_n"], values_of["control_2n"])
     return Sample(
         **{name: values_of[name] for name in _ONCE}, body=body, control=None if control[0] == NONE else control,
-        lanes=lanes, witness=Witness(**seen),
+        lanes=lanes, witness=Witness(**evidence),
     )  # fmt: skip

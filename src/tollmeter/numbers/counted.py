@@ -54,8 +54,8 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
 def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[str]:
     """Returns the remarks of a row: undeclared work of its batches, and whether its work could not be verified. counts:
     whether this run counts work; old runtimes do not, and their rows have no remark."""
-    made = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
-    return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe) if counts else None])]
+    undeclared = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
+    return [*dict.fromkeys(undeclared), *filter(None, [unverified(outcomes, probe) if counts else None])]
 
 
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
@@ -183,11 +183,14 @@ def _short_over_long(ladder: Iterable[Sequence[int]]) -> list[list[float]]:
     busy machine lengthens all of them. ladder: for each batch its iterations and its time in ns in each trial, the
     longest batch first."""
     costs = [
-        [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=False)]
+        [(longer_ns - shorter_ns) / (long - short) for longer_ns, shorter_ns in zip(of_long, of_short, strict=False)]
         for (long, *of_long), (short, *of_short) in pairwise(filter(None, ladder))
         if long > short
     ]
-    return [[cost / whole for cost, whole in zip(of, costs[0], strict=False) if whole > 0] for of in costs[1:]]
+    return [
+        [cost / whole for cost, whole in zip(costs_of_batch, costs[0], strict=False) if whole > 0]
+        for costs_of_batch in costs[1:]
+    ]
 
 
 def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
@@ -245,7 +248,7 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         return f"its control makes {_of_calls(calls)}, and the probe declares {probe.control_calls} (.control_calls)"
     if not any(metric.source == "difference" for metric in probe.metrics) and not probe.calls:
         return None
-    for what, body, control in (
+    for events, body, control in (
         ("system calls", counts.calls, counts.control_calls),
         ("instructions", counts.instructions, counts.control_instructions),
     ):
@@ -255,7 +258,7 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         if of_body is None or of_control is None or of_body < 0:
             continue
         if of_control - of_body >= max(HARDLY * of_body, MOSTLY):
-            return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
+            return f"its control makes {of_control:g} {events} an iteration, and its body {of_body:g}"
     has_body_calls = probe.calls and not probe.control_calls and (calls or 0.0) > HARDLY * probe.calls
     if not has_body_calls:
         return None

@@ -68,11 +68,15 @@ def pair_numbers(
     logs = _without_states(np.log([value for value, _ in timed]), owner)
     logs_of_pairs = np.split(logs[np.argsort(owner, kind="stable")], np.cumsum(np.bincount(owner))[:-1])
     # The common standard deviation of visits of one pair, from all deviations from the means of their pairs.
-    deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in logs_of_pairs if len(own) > 1]
+    deviations = [
+        (logs_of_pair - logs_of_pair.mean()) * np.sqrt(len(logs_of_pair) / (len(logs_of_pair) - 1))
+        for logs_of_pair in logs_of_pairs
+        if len(logs_of_pair) > 1
+    ]
     sd = float(np.median(np.abs(np.concatenate(deviations)))) / NORMAL_QUARTILE if deviations else USUAL_VISITS_SD
     return {
-        pair: PairNumber(estimate_of_few(own, sd), len(own), exp(float(own.min())))
-        for pair, own in zip(numbers, logs_of_pairs, strict=True)
+        pair: PairNumber(estimate_of_few(logs_of_pair, sd), len(logs_of_pair), exp(float(logs_of_pair.min())))
+        for pair, logs_of_pair in zip(numbers, logs_of_pairs, strict=True)
     }
 
 

@@ -198,7 +198,9 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
         if core.width:
             widths[place] = max(core.width, learned.widths.get(place, 0.0))
             contended[place] = core.contended_share(widths[place])
-    clocks_hz = {target: float(np.median(seen)) for target, seen in rates.items() if seen}
+    clocks_hz = {
+        target: float(np.median(rates_of_target)) for target, rates_of_target in rates.items() if rates_of_target
+    }
     alternating = frozenset(place for place, core in cores.items() if core.alternates)
     return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended, counts)
 

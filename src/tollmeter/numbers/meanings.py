@@ -70,8 +70,8 @@ def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool
     rows, names = kept(index.rows), {row.probe for row in index.rows if is_kept(row.probe, row.parameters)}
     if len(rows) == len(index.rows):
         return results
-    every = len(with_meaning(rows, results.probes, "latency-of-size"))
-    has_levels = every == len(with_meaning(index.rows, results.probes, "latency-of-size"))
+    kept_latencies = len(with_meaning(rows, results.probes, "latency-of-size"))
+    has_levels = kept_latencies == len(with_meaning(index.rows, results.probes, "latency-of-size"))
     part = msgspec.structs.replace(
         index, rows=rows, tolls=kept(index.tolls), lengths=kept(index.lengths), profiles=kept(index.profiles),
         modelled=kept(index.modelled), hierarchy=index.hierarchy if has_levels else (),

@@ -87,8 +87,8 @@ def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
     if is_real and bound and amount is not None and amount > bound[0] * (1 if is_one_core else cpus) * MARGIN:
         # This holds for every meaning: a core does at most the work of its widest units in a cycle.
         return f"{bound[1]} a cycle"
-    several = (row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes)
-    numbers = [end for end in several if end is not None]
+    statistics = (row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes)
+    numbers = [end for end in statistics if end is not None]
     if source not in (None, "difference", "gauge") and any(end < 0 for end in numbers):
         return NO_TIME
     if not all(isfinite(end) for end in numbers):
@@ -167,8 +167,8 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
 def _latency_falls(rows: Sequence[Row], probes: Probes) -> Broken:
     """Returns the rows that break the rule that a buffer has no clearly lower latency than a smaller one."""
     sentence = "the latency of a random walk does not fall as its buffer grows"
-    several = _series(with_meaning(rows, probes, "latency-of-size"), "size")
-    return {id(group[place]): sentence for group in several for place in _odd([_ends(row) for row in group])}
+    curves = _series(with_meaning(rows, probes, "latency-of-size"), "size")
+    return {id(group[place]): sentence for group in curves for place in _odd([_ends(row) for row in group])}
 
 
 def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
@@ -179,9 +179,9 @@ def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
     unshared = [row for row in rows if not row.shares]
     for group in _series(with_meaning(unshared, probes, "load-of-chains"), "chains"):
         counts, waits = _waits(group)
-        odd = _odd(waits)
-        for place in odd:
-            later = [waits[other] for other in range(place + 1, len(waits)) if other not in odd]
+        outliers = _odd(waits)
+        for place in outliers:
+            later = [waits[other] for other in range(place + 1, len(waits)) if other not in outliers]
             is_slow = any(high * MARGIN < waits[place][0] for _, high in later)
             too_many_loads = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
             broken[id(group[place])] = SLOWER_THAN_MORE if is_slow else too_many_loads
@@ -191,8 +191,8 @@ def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
 def in_one_place(group: Sequence[Row]) -> list[Row]:
     """Returns the rows of chains whose waits do not contradict each other. group: rows of one size, in ascending number
     of chains."""
-    odd = _odd(_waits(group)[1]) if group else []
-    return [row for place, row in enumerate(group) if place not in odd]
+    outliers = _odd(_waits(group)[1]) if group else []
+    return [row for place, row in enumerate(group) if place not in outliers]
 
 
 def _waits(group: Sequence[Row]) -> tuple[list[int], list[Ends]]:

@@ -136,9 +136,9 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     reason_numbers = disturbances(taken_of_all, probes)
     kept = (reason_numbers == 0) & (taken_of_all.column("iterations") > 0)
     usable, clocks = taken_of_all.where(kept), clocks_of(taken_of_all, outcomes)
-    iterations, own = usable.column("iterations"), usable.column("control_iterations")
+    iterations, control_n = usable.column("iterations"), usable.column("control_iterations")
     body, control = (
-        np.stack([usable.column(f"{of}_n"), usable.column(f"{of}_2n")], axis=1) for of in ("body", "control")
+        np.stack([usable.column(f"{part}_n"), usable.column(f"{part}_2n")], axis=1) for part in ("body", "control")
     )
     core_states = states(usable, clocks, np.array(full_widths))
     clock_of_sample = usable.spread(clocks)
@@ -147,7 +147,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
         sample_clocks(usable, clocks).mean(axis=1) / np.where(clock_of_sample > 0, clock_of_sample, 1.0),
         1.0,
     )
-    control_iterations = np.where(own > 0, own, iterations)
+    control_iterations = np.where(control_n > 0, control_n, iterations)
     parts = (slowed, iterations, body, control_iterations, control, core_states, taken_of_all.column("voluntary"))
     columns = ReadingColumns(*map(_in_little_room, parts))
     is_discarded = reason_numbers > 0
@@ -155,7 +155,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     discarded_ends = np.cumsum(taken_of_all.of_visits(is_discarded)).tolist()
     without_control = usable.of_visits(control[:, 0] < 0).tolist()
     used_ends, ends = usable.starts.tolist(), taken_of_all.starts.tolist()
-    made = []
+    made_readings = []
     for visit, (outcome, probe, clock_hz) in enumerate(zip(outcomes, probes, clocks.tolist(), strict=True)):
         begin, end = used_ends[visit], used_ends[visit + 1]
         all_begin, all_end = ends[visit], ends[visit + 1]
@@ -168,7 +168,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
             if has_timed_companions
             else None
         )
-        made.append(
+        made_readings.append(
             Reading(
                 outcome=outcome,
                 clock_hz=clock_hz or None,
@@ -182,7 +182,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
                 waits=probe.switches or bool(probe.roles),
             )
         )
-    return made
+    return made_readings
 
 
 def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
@@ -283,11 +283,11 @@ def together(timed: Sequence[Reading], *names: str) -> list[NDArray[Any]]:
     columns of each visit."""
     parts: list[list[NDArray[Any]]] = [[] for _ in names]
     for _, group in groupby(timed, key=lambda read: id(read.columns)):
-        several = [*group]
-        ends = np.array([read.samples for read in several], dtype=np.int64)
+        readings = [*group]
+        ends = np.array([read.samples for read in readings], dtype=np.int64)
         places = stretches(ends[:, 0], ends[:, 1] - ends[:, 0])
         for part, name in zip(parts, names, strict=True):
-            part.append(getattr(several[0].columns, name)[places])
+            part.append(getattr(readings[0].columns, name)[places])
     return [np.concatenate(part) for part in parts]
 
 

@@ -80,8 +80,8 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
         if group[0].point.probe not in probes:
             raise Failure(f"there are visits of {group[0].point.probe} but there is no description of it", 5)
     ground = known or known_of(outcomes, probes)
-    made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
-    return rows_of_points(made, outcomes, probes, ground)
+    of_points = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
+    return rows_of_points(of_points, outcomes, probes, ground)
 
 
 def rows_of_points(
@@ -124,8 +124,8 @@ def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: T
         if far := farthest(topology, workers):
             relations[_named(point)].append(far)
     return tuple(
-        msgspec.structs.replace(row, relation=max(several, key=RELATIONS.index)) if several else row
-        for row, several in ((row, relations.get(_named(row), ())) for row in rows)
+        msgspec.structs.replace(row, relation=max(relations_of_row, key=RELATIONS.index)) if relations_of_row else row
+        for row, relations_of_row in ((row, relations.get(_named(row), ())) for row in rows)
     )
 
 
@@ -139,8 +139,8 @@ def in_parts(
 ) -> Iterator[tuple[list[list[Outcome]], Known]]:
     """Yields the points of all probes, in chunks of one probe, with the knowledge of the scatter of this probe. Unlike
     `known_of`, which keeps the columns of all visits in memory, it keeps them only until the next chunk."""
-    made = nothing_made()
-    known = known._replace(made=made)
+    cache = nothing_made()
+    known = known._replace(made=cache)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
         chunks_of_probe = [*_together(groups)]
         groups_for_scatter = chunks_of_probe[0]
@@ -152,10 +152,10 @@ def in_parts(
         with_scatter = _with_scatter(known, groups_for_scatter, probes)
         for points in chunks_of_probe:
             if points is not groups_for_scatter:
-                made.clear()
+                cache.clear()
                 _read(known, points, probes)
             yield points, with_scatter
-        made.clear()
+        cache.clear()
 
 
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
@@ -188,10 +188,10 @@ def known_of(
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
     """Reads visits in the order of the journal, which is also their order in memory."""
-    every = sorted(
+    in_order = sorted(
         (outcome for group in groups for outcome in group if outcome.status == "ok"), key=attrgetter("visit")
     )
-    for part in chunks(known.unread(every)):
+    for part in chunks(known.unread(in_order)):
         known.read(part, [probes[outcome.point.probe] for outcome in part])
 
 
@@ -212,7 +212,9 @@ def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Map
     logs: dict[tuple[str, str, StateName | None], list[Logs]] = defaultdict(list)
     evidence = dict[tuple[str, str, str], ClockEvidence]()
     for name, points in timed.items():
-        evidence[name] = of_metric = ClockEvidence([cost for cost, _, _ in points], [own for _, own, _ in points])
+        evidence[name] = of_metric = ClockEvidence(
+            [cost for cost, _, _ in points], [evidence_of_point for _, evidence_of_point, _ in points]
+        )
         for cost, _, views in points:
             for state, part in views[0 if follows_clock(cost, of_metric) else 1].by_state().items():
                 if part.costs.min() > 0:
@@ -242,19 +244,19 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     if not isinstance(visited, PointReadings):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
     served = max((read.outcome.served for read in visited.readings if read.outcome.served is not None), default=None)
-    made = [_row(visited, metric, known, served) for metric in probe.metrics]
+    rows = [_row(visited, metric, known, served) for metric in probe.metrics]
     kept = [read.outcome for read in visited.readings]
     rates = [event_rates(kept, metric) for metric in probe.metrics]
-    made = [
+    rows = [
         msgspec.structs.replace(row, counters=counters) if counters and row.status == "ok" else row
-        for row, counters in zip(made, rates, strict=True)
+        for row, counters in zip(rows, rates, strict=True)
     ]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
-    made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
+    rows = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in rows] if ratio else rows
     missing_kinds = {
         kind for visited in outcomes if visited.status == "ok" for kind in missing_evidence(visited, probe)
     }
-    return [_without_evidence(row, missing_kinds) for row in made] if missing_kinds else made
+    return [_without_evidence(row, missing_kinds) for row in rows] if missing_kinds else rows
 
 
 def _row(visited: PointReadings, metric: Metric, known: Known, served: float | None) -> Row:

@@ -101,11 +101,11 @@ class Series(NamedTuple):
     def by_state(self) -> dict[StateName | None, Part]:
         """Returns the parts that a row states, its main state first: the cost on an uncontended core if measured, then
         the cost over all samples, then the cost beside a busy sibling."""
-        several: tuple[tuple[StateName | None, Part | None], ...] = (
+        by_name: tuple[tuple[StateName | None, Part | None], ...] = (
             ("uncontended", self.parts.get("uncontended")), (self.state, self.all),
             ("contended", self.parts.get("contended")),
         )  # fmt: skip
-        return {name: part for name, part in several if part is not None}
+        return {name: part for name, part in by_name if part is not None}
 
     def headline(self) -> tuple[StateName | None, Part]:
         """Returns the main state of the row and its part."""

@@ -107,14 +107,14 @@ class Plan(Record, frozen=True):
         if self.is_of_pairs:
             return list(self.against.items())
         of_group = {point: group[-1] for group in groups(self.against) for point in group}
-        asked = _ratios_of_study(self.suite, self.points())
-        return [pair for pair in asked if of_group.get(pair[0]) == of_group.get(pair[1], pair)]
+        wanted = _ratios_of_study(self.suite, self.points())
+        return [pair for pair in wanted if of_group.get(pair[0]) == of_group.get(pair[1], pair)]
 
     def curves(self) -> list[SweepCurve]:
         """Returns the curves to which points may be added; none in an interleaved comparison, where an added point
         would have no counterpart."""
-        several = () if self.is_of_pairs else self.entries
-        return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
+        entries = () if self.is_of_pairs else self.entries
+        return list(dict.fromkeys(curve for entry in entries for curve in entry.curves))
 
     def gaps(self) -> dict[Point, str]:
         """Returns the points that cannot be visited, with the reason."""
@@ -230,8 +230,8 @@ def make_plan(
     first = {
         target: next((cpu for cpu in measured if cpu in cpus_of_kind), None) for target, cpus_of_kind in members.items()
     }
-    seen = {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
-    kinds = {} if against else seen
+    machine_of_kind = {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
+    kinds = {} if against else machine_of_kind
     ground = Ground(catalog, machine, abis, other_relations(machine, measured), kinds)
 
     def scoped(scope: Scope) -> Plan:
@@ -316,12 +316,12 @@ def is_typical(plan: Plan, point: Point) -> bool:
     """Returns whether the toll table has a line of the point: its probe has a toll, and each parameter with a typical
     value has this value."""
     probe, values_of_point = plan.probes[point.probe], point.values()
-    usual = (
+    typical_values = (
         (parameter.typical, str(values_of_point.get(parameter.name)))
         for parameter in probe.parameters
         if parameter.typical is not None
     )
-    return any(metric.toll for metric in probe.metrics) and all(typical == value for typical, value in usual)
+    return any(metric.toll for metric in probe.metrics) and all(typical == value for typical, value in typical_values)
 
 
 def is_shown(plan: Plan, point: Point) -> bool:
@@ -427,11 +427,11 @@ def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point,
     here = [point for point in points if is_here(point.target)]
     ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
-    asked = [pair for above, below in ratios for pair in _both(above, below, here)]
+    pairs = [pair for above, below in ratios for pair in _both(above, below, here)]
     first: dict[tuple[str, object], Point] = {}
     claimed = (point for point in here if claim_rank(suite, point) != UNCLAIMED)
-    asked += [(point, first.setdefault((point.probe, point.parameters), point)) for point in claimed]
-    return [pair for pair in dict.fromkeys(asked) if pair[0] != pair[1]]
+    pairs += [(point, first.setdefault((point.probe, point.parameters), point)) for point in claimed]
+    return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
 
 
 def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
@@ -445,9 +445,9 @@ def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple
         ]  # fmt: skip
 
     for abi in dict.fromkeys(point.abi for point in points):
-        several = answering(above, abi), answering(below, abi)
-        if all(len(side) == 1 for side in several):
-            yield several[0][0], several[1][0]
+        sides = answering(above, abi), answering(below, abi)
+        if all(len(side) == 1 for side in sides):
+            yield sides[0][0], sides[1][0]
 
 
 def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:
@@ -489,7 +489,7 @@ def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
     by_reference: dict[Point, list[Point]] = {}
     for point, other in pairs.items():
         by_reference.setdefault(other, []).append(point)
-    return [(*several, other) for other, several in by_reference.items()]
+    return [(*points, other) for other, points in by_reference.items()]
 
 
 def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:

@@ -15,8 +15,8 @@ from tollmeter.plan.points import NATIVE
 
 def rows_of(claim: Published) -> list[RowOf]:
     """Returns the rows that a claim names."""
-    several = claim.row, claim.over, *claim.order, claim.bend.rate if claim.bend else None
-    return [row for row in several if row is not None]
+    rows = claim.row, claim.over, *claim.order, claim.bend.rate if claim.bend else None
+    return [row for row in rows if row is not None]
 
 
 def check_claims(suite: Suite, probes: Mapping[str, Probe]) -> None:

@@ -136,8 +136,8 @@ class Costs:
             self._ratios.append(seconds * self._slowness / self.first_visit_s(point, effort))
             self._slowness = max(1.0, median(self._ratios)) if len(self._ratios) >= LEAST_VALUES else 1.0
         if is_first and not effort.forks:
-            made = msgspec.structs.replace(effort, samples=visit.samples)
-            self._starting[point] = max(0.0, seconds - self._after_set_up_s(point, made))
+            effort_made = msgspec.structs.replace(effort, samples=visit.samples)
+            self._starting[point] = max(0.0, seconds - self._after_set_up_s(point, effort_made))
             size = stated_bytes(point, self._probes.get(point.probe))
             self._largest[_layouts_of(point)] = max(self._largest_of(point), (size, self._starting[point]))
         else:

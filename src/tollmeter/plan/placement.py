@@ -181,8 +181,8 @@ class Placing:
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
-        more = () if self._spare_cpu is None or self._spare_cpu in cpus else (self._spare_cpu,)
-        return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
+        host_cpu = () if self._spare_cpu is None or self._spare_cpu in cpus else (self._spare_cpu,)
+        return [(*cpus, *host_cpu) if _wants_all(point, probe, cpus) else cpus]
 
     def _cpus_of_node(self, wanted_node: Value | None) -> tuple[int, ...]:
         """Returns the usable CPUs of a memory node. For a node without CPUs returns the first CPU, and the probe then
@@ -209,8 +209,8 @@ class Placing:
     def pairs(self, point: Point, probe: Probe) -> int:
         """Returns the number of pairs of CPUs of a point in a matrix; 0 for all other points."""
         is_of_matrix = self._layout(probe) == "pairs" and len(self._cpus) > 1
-        several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
-        return several if several > 1 else 0
+        count = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
+        return count if count > 1 else 0
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """Returns all CPUs, with a CPU of the wanted relation directly after the CPU of the timed worker."""
@@ -244,8 +244,8 @@ class Placing:
         """Returns the pairs of one relation, shuffled by the seed. If none is requested, returns those of the default
         partner's relation, or all pairs if no relation is known."""
         if not self._by_relation:
-            several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
-            for pair in itertools.combinations(several, 2):
+            cpus = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
+            for pair in itertools.combinations(cpus, 2):
                 named = _word(self._related(*pair)) if self._related else ""
                 self._by_relation.setdefault(named, []).append(pair)
             for pairs in self._by_relation.values():

@@ -184,8 +184,8 @@ def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
 
 def _is_of_one_node(point: Point) -> bool:
     """Returns whether the memory of a point is on the node of the CPUs that read it."""
-    own = point.values()
-    return own.get("node") == own.get("home")
+    parameters = point.values()
+    return parameters.get("node") == parameters.get("home")
 
 
 def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:

@@ -37,11 +37,11 @@ def sweep_values(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
         return parameter.values
     if parameter.stop_scale in ("cpu-nodes", "memory-nodes"):
         allowed = set(machine.allowed_cpus)
-        several = (
+        nodes = (
             node.node for node in memory_nodes(machine.topology)
             if parameter.stop_scale == "memory-nodes" or allowed & set(numbers(node.cpus))
         )  # fmt: skip
-        return tuple(several) or (parameter.start,)
+        return tuple(nodes) or (parameter.start,)
     if parameter.stop_scale == "cpus":
         return _numbers_of_cpus(parameter, machine)
     beyond = parameter.stop_scale == "last-cache"

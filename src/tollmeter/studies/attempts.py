@@ -86,9 +86,9 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
     line, which is the control loop."""
     loops = next((line.published for line in listed if line.published), ())
     for line in listed:
-        for build, (own, loop) in enumerate(zip(line.published, loops, strict=False)):
-            if own and own != loop:
-                yield line, build, loop / own
+        for build, (rate, loop) in enumerate(zip(line.published, loops, strict=False)):
+            if rate and rate != loop:
+                yield line, build, loop / rate
 
 
 def _usual_control_hz(samples: Iterable[_Timed]) -> float:
@@ -99,7 +99,7 @@ def _usual_control_hz(samples: Iterable[_Timed]) -> float:
 
 def _usual_width(samples: Iterable[_Timed]) -> float | None:
     """Returns the independent additions per cycle of the uncontended core; None if too few readings show it."""
-    readings = [width for several in samples for sample, _ in several for width in _widths(sample)]
+    readings = [width for timed in samples for sample, _ in timed for width in _widths(sample)]
     return highest_mode(np.array(readings)) if readings else None
 
 

@@ -380,8 +380,8 @@ def _fit(timed_sizes: Sizes, waits: Callable[[Need], Waits], fault_ns: float) ->
     )
     each_ns, foreseen, others = map(float, solution[:3])
     return {
-        point: Fit(each_ns + float(more), (foreseen, others))
-        for point, more in zip(timed_sizes, solution[3:], strict=True)
+        point: Fit(each_ns + float(deviation_ns), (foreseen, others))
+        for point, deviation_ns in zip(timed_sizes, solution[3:], strict=True)
     }
 
 

@@ -59,8 +59,8 @@ class Even:
 
 def pairs(results: Results, suite: Suite) -> list[AbiPair]:
     """Returns the two profiles of a study on each target that has both."""
-    asked = suite.beside
-    if asked is None:
+    wanted_pair = suite.beside
+    if wanted_pair is None:
         return []
     lefts, rights = (
         {
@@ -69,14 +69,16 @@ def pairs(results: Results, suite: Suite) -> list[AbiPair]:
             if not profile.reason and profile.probe == wanted.probe
             and wanted.parameters.items() <= profile.parameters.items()
         }
-        for wanted in (asked.left, asked.right)
+        for wanted in (wanted_pair.left, wanted_pair.right)
     )  # fmt: skip
     answers = []
     for place in (place for place in lefts if place in rights):
-        left, right = _row(results, asked.left, place), _row(results, asked.right, place)
+        left, right = _row(results, wanted_pair.left, place), _row(results, wanted_pair.right, place)
         times = gain(results, left, right) if left and right else None
         answers.append(
-            AbiPair(lefts[place], rights[place], asked.titles, times.ratio.value if times and times.is_known else None)
+            AbiPair(
+                lefts[place], rights[place], wanted_pair.titles, times.ratio.value if times and times.is_known else None
+            )
         )
     return answers
 
@@ -97,10 +99,10 @@ def ranked_options(results: Results, suite: Suite) -> dict[Place, Ranking]:
     own ABI is first."""
     if not suite.option:
         return {}
-    own = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
+    main = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
     places = dict.fromkeys((row.abi, row.target) for row in matching(results, suite.option[0].row) if row.median)
     rankings = {
-        place: _ranked(results, suite.option, place) for place in sorted(places, key=lambda place: place != own)
+        place: _ranked(results, suite.option, place) for place in sorted(places, key=lambda place: place != main)
     }
     return {place: ranking for place, ranking in rankings.items() if ranking}
 
@@ -136,18 +138,18 @@ trap."""
 
 def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
     """Yields break-evens of rows of one target and clock; those by hardware before those by an emulator."""
-    asked = suite.break_even
-    if asked is None:
+    compared = suite.break_even
+    if compared is None:
         return
-    rows = [row for wanted in (asked.each, *asked.also) for row in matching(results, wanted)]
+    rows = [row for wanted in (compared.each, *compared.also) for row in matching(results, wanted)]
     for each in sorted(rows, key=lambda row: row.clock == VIRTUAL):
         place = each.abi, each.target
-        once, without = (_row(results, wanted, place) for wanted in (asked.once, asked.without))
+        once, without = (_row(results, wanted, place) for wanted in (compared.once, compared.without))
         if not (each.status == "ok" and each.median and once and without and once.median and without.median):
             continue
         if each.clock in _CLOCKS and {once.clock, without.clock} == {each.clock}:
             within = math.hypot(_half_ns(once), _half_ns(without))
-            yield Even(place, asked, each, once.median - without.median, within)
+            yield Even(place, compared, each, once.median - without.median, within)
 
 
 def _half_ns(row: Row) -> float:

@@ -123,12 +123,14 @@ def _ordered(results: Results, claim: Published) -> Measured:
 
 def _of_shares(results: Results, claim: Published) -> Measured:
     """Returns the ratio of the shares of a function in two profiles of this machine."""
-    asked = results.suite.beside if results.suite else None
-    if results.suite and asked:
-        forms = next((share.here for share in asked.shares if share.function == claim.share), ())
+    wanted_profiles = results.suite.beside if results.suite else None
+    if results.suite and wanted_profiles:
+        forms = next((share.here for share in wanted_profiles.shares if share.function == claim.share), ())
         for pair in (pair for pair in pairs(results, results.suite) if pair.left.target == HERE):
             left, right = (part_like(profile, forms) for profile in (pair.left, pair.right))
-            rows = [row for row in picked(results, asked.left) if (row.abi, row.target) == (pair.left.abi, HERE)]
+            rows = [
+                row for row in picked(results, wanted_profiles.left) if (row.abi, row.target) == (pair.left.abi, HERE)
+            ]
             if rows and min(left.low, right.low) > 0:
                 ratio = left.value / right.value
                 factor = exp(hypot(*(log(each.high / each.low) / 2 for each in (left, right))))

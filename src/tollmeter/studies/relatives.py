@@ -157,8 +157,8 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     if not memory and not time:
         why = THIN if numbers else programs[0].reason or mend
         return f"Whether {abi} is worth it here is unknown. {why}"
-    asked = any(number.measure == "asked" for number in memory)
-    memory_sentence = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
+    is_of_malloc = any(number.measure == "asked" for number in memory)
+    memory_sentence = _saved(memory, "memory of malloc" if is_of_malloc else "memory") if memory else ""
     head = f"{_verdict(abi, memory, time)} {memory_sentence}".rstrip()
     if time:
         return f"{head} {_saved(time, 'time')}"
@@ -172,9 +172,9 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
         return f"{head} What it would save in time is unknown{' yet' if has_thin_time else ''}: {why}"
     ranked = sorted(counted, key=lambda program: -program[1])
     shares = []
-    for what, share in dict.fromkeys((ranked[0], ranked[-1])):
+    for program_words, share in dict.fromkeys((ranked[0], ranked[-1])):
         size = "nothing" if abs(share) < NEGLIGIBLE else f"{'-' if share < 0 else ''}{in_percent(abs(share))}"
-        shares.append(f"{size} of the time ({what})")
+        shares.append(f"{size} of the time ({program_words})")
     return f"{head} By counts it would save {' to '.join(shares)}; its time was not measured: {why}"
 
 

@@ -67,7 +67,7 @@ def bounds(claim: Published) -> tuple[float, float] | None:
     if relation == "change":
         ends = sorted(1 + (value - 1) * (1 + share) for share in (-tolerance, tolerance))
         return ends[0], ends[1]
-    several: dict[str, tuple[float, float]] = {
+    by_relation: dict[str, tuple[float, float]] = {
         "about": (value / (1 + tolerance), value * (1 + tolerance)),
         "crossing": (value / (1 + tolerance), value * (1 + tolerance)),
         "same": (value - tolerance, value + tolerance),
@@ -77,7 +77,7 @@ def bounds(claim: Published) -> tuple[float, float] | None:
         "ordering": (MORE, inf),
         "less": (-inf, 1 / MORE),
     }
-    return several.get(relation)
+    return by_relation.get(relation)
 
 
 def _in_words(claim: Published) -> str:
