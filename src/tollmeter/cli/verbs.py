@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs by subject, and the output of `toll --help`. It imports no verb, so that the help appears immediately."""
+"""The verbs by subject, and the output of `toll --help`. This module imports no verb, so that the help appears
+immediately."""
 
 from __future__ import annotations
 

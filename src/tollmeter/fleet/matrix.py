@@ -41,8 +41,8 @@ _LEAST_BYTES = 8
 _IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
 _HALF = f"CASE WHEN layouts >= {LEAST_LAYOUTS} THEN ln(high / low) / 2 ELSE 'nan' END"
-"""SQL for the half-width of a row's interval; NaN for a row of one layout, which does not show what another layout
-would cost. The peers, each with its own layout, do."""
+"""SQL for the half-width of a row's interval, in natural logarithms; NaN for a row of one layout, whose interval does
+not include the differences between layouts. The spread of the peers does, since each peer has its own layout."""
 
 
 _FROM = "FROM read_parquet(?, hive_partitioning = false)"

@@ -34,7 +34,7 @@ MOST_VALUES = 3
 MOST_CELLS = 8_000_000
 """Highest number of cells of the map; a larger map has one line for each probe."""
 _SCALE = 400
-"""Steps of a natural logarithm of 1 in a cell of the map, which is one byte."""
+"""Steps per unit of the natural logarithm in a cell of the map, which is one byte."""
 
 
 def blocks(models: Sequence[JudgedModel], *, whole: bool) -> Iterator[Block]:

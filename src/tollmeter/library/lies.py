@@ -52,8 +52,8 @@ class Lie(NamedTuple):
 
 
 class Untruth(NamedTuple):
-    """A fault in a journal: a change of one visit. change: edits each of its records in place. expects: words of the
-    rule's sentence that it breaks."""
+    """A fault in a journal: a change of one visit. change: edits each record of the visit in place. expects: words in
+    the message of the rule that the change breaks."""
 
     name: str
     planted: str

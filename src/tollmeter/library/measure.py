@@ -309,8 +309,8 @@ class AnalysisJudge:
         return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
-        """Returns the sizes that a curve lacks, by the probe's first metric over a parameter; for a latency over
-        traffic, by both metrics."""
+        """Returns the values of a parameter, from `grid`, at which a curve needs further points. A curve has the
+        probe's first metric over the parameter, or for a probe with traffic, both metrics. curve: visits by value."""
         first = probe.metrics[0].name
         traffic = next((metric.name for metric in probe.metrics if metric.means == TRAFFIC), first)
         rows_by_value = [(value, self._rows_of(outcomes, probe)) for value, outcomes in sorted(curve.items())]

@@ -70,7 +70,7 @@ from tollmeter.toolchain.workload_build import timer
 from tollmeter.version import VERSION
 
 PROBE = "command.run"
-"""Probe of timed commands."""
+"""Name of the probe of timed commands."""
 BUDGET_S, MIN_RUNS = 20.0, 10
 """Default budget in seconds, and fewest rounds of a run that ends before its budget."""
 _LEAST_S = 1.0

@@ -288,9 +288,9 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
     if not comparison.refused:
         return ""
     words: Counter[str] = Counter()
+    names = {} if labels == ("old", "new") else dict(zip(("the old run", "the new run"), labels, strict=True))
     for refusal in comparison.refused:
         reason = refusal.reason if whole else refusal.reason.partition(":")[0]
-        names = {} if labels == ("old", "new") else dict(zip(("the old run", "the new run"), labels, strict=True))
         named = next((reason.replace(run, label) for run, label in names.items() if run in reason), reason)
         words[named] += 1
     shown = words.most_common(None if whole else MOST_REASONS)

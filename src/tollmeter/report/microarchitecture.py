@@ -40,7 +40,8 @@ others)."""
 _GOLDEN_COVE = {"L2 BTB": "12k", "op cache": "4k", "L1I": "32 KiB", "L1 ITLB": "256", "L2 ITLB": "2,048",
                 "reorder buffer": "512", "integer scheduler": "97", "load queue": "192",
                 "store queue": "112"}  # fmt: skip
-"""Raptor Cove, of Emerald Rapids, lies between Golden Cove and Redwood Cove, whose structures are equal."""
+"""Published sizes of structures in Golden Cove. Redwood Cove has the same sizes except for L1I, so Raptor Cove (Emerald
+Rapids), a core between these two, is taken to have them too."""
 _AMX, _AMX_OF_HALVES = "Sapphire or Emerald Rapids", "Granite Rapids"
 _PUBLISHED_SIZES = {
     "Sapphire Rapids": _GOLDEN_COVE, "Emerald Rapids": _GOLDEN_COVE, _AMX: _GOLDEN_COVE,

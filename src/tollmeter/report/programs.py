@@ -83,8 +83,8 @@ def _table(relatives: Sequence[Relative], worth: str) -> Table:
 
 
 def _change(relative: Relative) -> Cell:
-    """Returns a change as less or more, as the study states it, with the interval if there is one, else with few
-    digits."""
+    """Returns a relative change in percent less or more, or as a multiple; with its interval, or with `~` if it has too
+    few visits for one."""
     if relative.value is None or relative.low is None or relative.high is None:
         return DASH
     guess = "~ " if relative.thin else ""
@@ -279,8 +279,8 @@ def _gain(gained: RatioOfRows) -> str:
 
 
 def break_even_in_words(even: Even) -> str:
-    """Returns in words the number of occurrences from which a remedy is better. The remedy's cost, paid once, is a
-    difference, and no more precise than its two terms."""
+    """Returns in words the number of occurrences from which a remedy is better. The remedy is paid once; its cost is
+    a difference of two times, whose interval includes the intervals of both."""
     asked, once_ns, within_ns = even.asked, even.once_ns, even.within_ns
     clock = f" in virtual time of {even.each.target}" if even.each.clock == VIRTUAL else ""
     head = f"One ({even.each.probe}) costs {of_row(even.each)}{clock}, and {asked.remedy}"

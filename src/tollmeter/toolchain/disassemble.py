@@ -154,8 +154,9 @@ def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
     end = start + size_bytes
     marks = sorted((mark.value, mark.name[:2]) for mark in symbols(elf) if mark.name[:2] in (_DATA, *_CODE))
     inside = [(at, kind) for at, kind in marks if start <= at < end]
-    spans = zip(inside, [*(at for at, _ in inside), end][1:], strict=True)
-    return frozenset(at for (begin, kind), until in spans if kind == _DATA for at in range(begin, until))
+    ends = [*(at for at, _ in inside[1:]), end]
+    data = [(begin, until) for (begin, kind), until in zip(inside, ends, strict=False) if kind == _DATA]
+    return frozenset(address for begin, until in data for address in range(begin, until))
 
 
 def _code(elf: ELFFile, function: Symbol) -> bytes:
