@@ -722,9 +722,9 @@ def _unaccounted(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
-    """Returns the indices of the visits that begin before an earlier visit of their session ends. One late visit makes
-    all its successors look early: if two or more do, the visit before them is returned in their place. begin, end:
-    times in ns."""
+    """Returns the indices of the visits that begin before an earlier visit of their session ends. If several successors
+    of a visit begin before its end, the visit itself is returned once, in their place. begin, end: times in ns, in the
+    order of the journal. sessions: session of each visit."""
     early, latest = list[int](), 0
     if not (begin[1:] < np.maximum.accumulate(end)[:-1]).any():
         return early

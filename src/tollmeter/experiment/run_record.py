@@ -67,7 +67,8 @@ def _timed(recorded: Recorded) -> Iterator[str]:
     times = [visit.at_ns / 1e9 if has_hardware_time(visit) else 0.0 for visit in recorded.outcomes]
     is_one_session = not recorded.begins and not recorded.asked.reused
     for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
-        inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
+        begin = first + MOST_UNDER_WAY if first else 0
+        inside = sorted(filter(None, times[begin:end]))
         if is_one_session and len(inside) >= LEAST_VALUES and after_s >= before_s:
             earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
             later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)

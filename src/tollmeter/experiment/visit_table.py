@@ -39,17 +39,17 @@ class VisitTable:
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes = outcomes
-        of_kinds, of_points = dict[Hashable, int](), dict[Point, int]()
-        numbers = dict[Hashable, int]()
+        number_of_kind, number_of_point = dict[Hashable, int](), dict[Point, int]()
+        points_of_kinds = list[int]()
         self.kinds: NDArray[np.int32] = self.column(
-            lambda visit: of_kinds.setdefault(_kind(visit), len(of_kinds)), np.int32
+            lambda visit: number_of_kind.setdefault(_kind(visit), len(number_of_kind)), np.int32
         )
         self.firsts = [outcomes[place] for place in np.unique(self.kinds, return_index=True)[1].tolist()]
-        for number, visit in enumerate(self.firsts):
-            numbers[number] = of_points.setdefault(visit.point, len(of_points))
-        self.of_points = [*of_points]
-        self.probes: Counts = np.unique([point.probe for point in of_points], return_inverse=True)[1]
-        self.points: NDArray[np.int32] = np.array([*numbers.values()], np.int32)[self.kinds]
+        for visit in self.firsts:
+            points_of_kinds.append(number_of_point.setdefault(visit.point, len(number_of_point)))
+        self.of_points = [*number_of_point]
+        self.probes: Counts = np.unique([point.probe for point in number_of_point], return_inverse=True)[1]
+        self.points: NDArray[np.int32] = np.array(points_of_kinds, np.int32)[self.kinds]
         self.counts: Counts = np.bincount(self.kinds, minlength=len(self.firsts))
         self.samples: NDArray[np.int32] = self.column(lambda visit: len(visit.samples), np.int32)
         self.is_here: Mask = self.of_kinds(map(is_of_this_machine, self.firsts), np.bool_)

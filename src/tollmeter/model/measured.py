@@ -84,7 +84,7 @@ class Work(Record, frozen=True):
 
 
 class Counted(Record, frozen=True, tag_field="k", tag="count"):
-    """What the system counted for two batches of n and 2n iterations. iterations: n. calls, instructions,
+    """Counts by the system of two batches of n and 2n iterations. iterations: n. calls, instructions,
     control_calls, control_instructions: counts of both batches, of the body and of the control; None: not counted.
     most_calls, most_steps: limit of the counter, if both batches together exceeded it. long_calls, long_instructions:
     iterations of a longer batch, and its count. entered: n, and the bytes of the pages that n and 2n iterations enter.

@@ -55,6 +55,7 @@ class ReadingCache(NamedTuple):
     results: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
 
     def clear(self) -> None:
+        """Removes all readings and results."""
         self.readings.clear()
         self.results.clear()
 

@@ -67,9 +67,9 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
 
 
 def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
-    """Returns the CPUs in order of preference. The timed worker's CPU is first: of the fastest kind, and not isolated
-    unless all are. Then one CPU of each other core, the nearest first; then their sibling hyperthreads; last the
-    cores with a hyperthread outside these CPUs."""
+    """Returns the CPUs in order of preference, the CPU of the timed worker first: of the fastest kind, and not isolated
+    unless all are. Then follows one CPU of each other core, the nearest first; then their sibling hyperthreads; last
+    the cores with a hyperthread that is not among these CPUs."""
     cores, ranks, isolated = core_of(topology), speed_ranks(topology), set(numbers(topology.isolated))
     partly = {cores[cpu] for cpu in cores if cpu not in cpus}
 
