@@ -570,8 +570,8 @@ def _stepped(chunk: TimedSamples) -> Broken:
 
 
 def _differ(chunk: TimedSamples) -> Broken:
-    """Yields the visits in which all samples of full length take equal times, although each lasts many clock steps. On
-    a quiet core few times differ, so that LEAST_VALUES samples are needed."""
+    """Yields the visits in which all samples of full length take equal times, although each lasts many clock steps.
+    LEAST_VALUES such samples are needed, since on a quiet core most times are equal."""
     taken = chunk.taken
     turns = taken.column("iterations")
     is_full = turns == taken.spread(turns[taken.starts[:-1]])

@@ -216,10 +216,10 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
 
 
 def _alternates(low: Mask) -> bool:
-    """Returns whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as in random order, in which 2 p (1
-    - p) of the pairs differ for a share p of low readings. If so, full readings on both sides of a batch do not show
-    that the core was uncontended in between. low: whether each reading is below the full width, in the order of
-    time."""
+    """Returns whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as in random order. If so, full
+    readings on both sides of a batch do not show that the core was uncontended in between. In random order 2 p (1 - p)
+    of the pairs differ, where p is the share of low readings. low: whether each reading is below the full width, in the
+    order of time."""
     busy = float(low.mean())
     differ = float((low[1:] != low[:-1]).mean())
     return LEAST_BUSY <= busy <= 1 - LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)

@@ -131,7 +131,7 @@ def _is_shared_further_in(machine: Machine) -> bool:
 
 
 def _page_is_odd(machine: Machine) -> bool:
-    """Returns whether the page size is not a power of two, or not the one of x86."""
+    """Returns whether the page size is not a power of two, or on x86 is not 4 KiB."""
     page = machine.page_bytes
     is_other = machine.architecture.startswith(X86) and page != USUAL_PAGE_BYTES
     return is_other or not _is_power(page)

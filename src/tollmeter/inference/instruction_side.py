@@ -173,8 +173,8 @@ def _middle_of(group: Sequence[Jump], levels: Sequence[float], errors: Sequence[
 
 
 def _error(row: Row, least: float) -> float:
-    """Returns the standard error of the logarithm, beside other rows of the same run, which have the variance between
-    runs in common."""
+    """Returns the standard error of the logarithm of a row, without between-run variance: only rows of one run are
+    compared, which share it. least: as in SweptCurve."""
     if least:
         return absolute_error(row) / (max(middle(row), 0.0) + least)
     return relative_error(row) if row.error is None else row.error

@@ -55,7 +55,8 @@ def _of_counters(outcome: Outcome) -> Iterator[tuple[str, EventSource, float, fl
 
 
 def _of_copy(counted: Counted | None) -> Iterator[tuple[str, EventSource, float, float]]:
-    """Yields the same for the instructions of the traced copy."""
+    """Yields the name, source, and counts of the body and of the control for the instructions of the traced copy, if
+    they were counted."""
     if counted and counted.instructions:
         pairs = counted.instructions, counted.control_instructions or (0, 0)
         body, control = ((pair[1] - pair[0]) / counted.iterations for pair in pairs)
