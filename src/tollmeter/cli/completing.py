@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that the shell's completion offers. It builds nothing: probes come from the index."""
+"""Words that the shell's completion offers. Completion builds no probe: names come from the index."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from tollmeter.notices import notify
 from tollmeter.report.tables import upper
 
 _BEFORE_CALLS = ("machine.system_calls_are_filtered", "machine.probes_are_traced")
-"""Findings that are only notes until system calls are timed, which a run that has not begun does not do yet."""
+"""Findings that are reported before a run that will time system calls. all_findings ranks them as notes then, since no
+system call is timed yet."""
 
 
 def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:

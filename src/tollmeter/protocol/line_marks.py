@@ -25,8 +25,8 @@ _MOST_LOST = 63
 """Highest number of successive lost marks that is distinguished from a byte that arrives late."""
 _MOST_NS = 1 << 63
 _MOST_ERROR = 0.01
-"""Highest relative deviation of a visit's rate between its halves. In 187 visits below it, on busy machines, the rate
-was at most 0.6 % off."""
+"""Highest relative deviation between the rates of a visit's halves and its whole. In 187 visits below this limit, on
+busy machines, the rate was at most 0.6 % off."""
 _RATES = ("control_hz", "control_before_hz", "width_hz", "width_before_hz", "width_between_hz")
 """Fields of a witness that are rates per second."""
 
@@ -142,7 +142,8 @@ def _rate(
 
 
 def _timed(record: dict[str, Any], arrived_ns: Mapping[int, int], by: float, line: str) -> dict[str, Any]:
-    """Returns a record in the line's time. by: nanoseconds of the line for one of the target's."""
+    """Returns a record in the time of the line's clock. by: nanoseconds of that clock per nanosecond of the
+    target's."""
     if record["k"] == "clock":
         return {**record, "source": line, "kind": "external"}
     if record["k"] == "witness":

@@ -161,8 +161,8 @@ def mb_of_largest(probe: str, metric: str, **parameters: Value) -> Number:
 
 
 def operations(kind: str, names: Mapping[str, str], head: str, mode: str = "latency") -> tuple[Source, ...]:
-    """Returns the operations of a type. names: this project's, by lmbench's. lmbench's `bogo` is the throughput: its
-    array elements do not depend on each other."""
+    """Returns the operations of a type. names: Tollmeter's name of each operation, by lmbench's name. lmbench's `bogo`
+    is the throughput: its array elements do not depend on each other."""
     of_type = {"type": kind, "mode": mode}
     return tuple(
         (RowMedian(1.0, "kernel.operations", "operation", {**of_type, "op": own}),

@@ -31,7 +31,7 @@ MUSL_MEND = typed("run", "--abi", "sparc-v8")
 
 
 def is_compiler_named(word: str, compiler: Words) -> bool:
-    """Returns whether the alternative is the compiler of this word."""
+    """Returns whether a compiler command is the compiler that `word` names."""
     return (compiler if isinstance(compiler, str) else compiler[0]) == word
 
 
