@@ -95,11 +95,11 @@ def test_a_signal_while_it_starts_ends_it_with_a_word(root: Path, number: signal
 REPORTING = """
 import os, signal, sys
 from tollmeter.report import page
-whole = page.write
-def write(*words):
+whole = page.write_page
+def write_page(*words):
     os.kill(os.getpid(), signal.SIGTERM)
     whole(*words)
-page.write = write
+page.write_page = write_page
 """
 
 

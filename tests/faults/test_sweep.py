@@ -19,6 +19,7 @@ import pytest
 
 from support.waiting import in_time
 from tollmeter.cli.main import main
+from tollmeter.exit_codes import INCOMPLETE
 from tollmeter.library import sweeping
 from tollmeter.library.derive import open_run
 from tollmeter.library.sweeping import Knob, abandoned, check_knob, conducted, new_sweep, over_restarts
@@ -264,7 +265,7 @@ class Machine:
             try:
                 return over_restarts(sweep, self.folder / "state", measure or self.measure, lambda: False)
             except Failure as failure:
-                if failure.exit_code != sweeping.WAITS_FOR_RESTART:
+                if failure.exit_code != INCOMPLETE:
                     raise
             except SystemExit:
                 pass  # a crash
