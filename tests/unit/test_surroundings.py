@@ -10,10 +10,10 @@ import resource
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -45,8 +45,9 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def takes(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """A clock that has gone on by this when it is read again."""
-    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(100.0 + seconds)).__next__)
+    """A clock of this module that has gone on by this when it is read again. Other threads read the system's."""
+    monotonic = itertools.chain((100.0,), itertools.repeat(100.0 + seconds)).__next__
+    monkeypatch.setattr(surroundings, "time", SimpleNamespace(monotonic=monotonic))
 
 
 def tell(system: Path, user_s: float, idle_s: float) -> None:
