@@ -82,7 +82,7 @@ class Schedule:
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._ranks: dict[Point, int] = {}
-        self._of_memory = frozenset(memory_points(plan)) if plan.entries else frozenset[Point]()
+        self._of_memory = frozenset(memory_points(plan))
         self._paired = {*plan.against, *plan.against.values()}
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
@@ -136,7 +136,7 @@ class Schedule:
             for index, cpus in enumerate(placements):
                 share_of_round = number / len(order) if len(placements) == 1 else (index + 0.5) / len(placements)
                 spread.append((share_of_round, number, (point, cpus)))
-        return [index for *_, index in sorted(spread, key=lambda visit: visit[:2])]
+        return [place for *_, place in sorted(spread, key=lambda visit: visit[:2])]
 
     def next(self, left_s: float) -> Visit | None:
         """Returns the next visit of the round that fits into the remaining budget (left_s, seconds); None at the end of

@@ -327,10 +327,15 @@ def is_typical(plan: Plan, point: Point) -> bool:
 def is_shown(plan: Plan, point: Point) -> bool:
     """Returns whether the first screen may show the number of the point: a level of memory, a best known toll, or the
     only toll of a probe without a meaning, under the first ABI."""
-    first = next(point for entry in plan.entries for point in entry.points)
     is_toll = _is_best_known(plan, point) or _has_one_line(plan.probes[point.probe])
     is_candidate = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
-    return is_candidate and (point.abi, point.target) == (first.abi, first.target)
+    return is_candidate and _is_of_first_abi(plan, point)
+
+
+def _is_of_first_abi(plan: Plan, point: Point) -> bool:
+    """Returns whether the point has the ABI and the target of the first planned point."""
+    first = next(planned for entry in plan.entries for planned in entry.points)
+    return (point.abi, point.target) == (first.abi, first.target)
 
 
 def _is_best_known(plan: Plan, point: Point) -> bool:
@@ -359,15 +364,15 @@ def memory_points(plan: Plan) -> list[Point]:
     """Returns the points that show memory on the first screen: for the latency, for each read kernel and for each
     number of chains, the point of the smallest size that is at least half of the probe's largest
     (inference/hierarchy.py)."""
-    first = next(point for entry in plan.entries for point in entry.points)
     sized = [
         (stated_bytes(point, plan.probes[point.probe]), point)
         for point in plan.points()
-        if (point.abi, point.target) == (first.abi, first.target) and _means(plan, point) & _OF_MEMORY
+        if _is_of_first_abi(plan, point) and _means(plan, point) & _OF_MEMORY
     ]
-    largest = {point.probe: size for size, point in sorted(sized, key=lambda one: one[0])}
+    sized.sort(key=lambda pair: pair[0])
+    largest = {point.probe: size for size, point in sized}
     chosen: dict[tuple[object, ...], Point] = {}
-    for size, point in sorted(sized, key=lambda one: one[0]):
+    for size, point in sized:
         if 2 * size >= largest[point.probe]:
             curve = {name: value for name, value in point.parameters if name not in ("size", "pages")}
             chosen.setdefault((point.probe, *curve.items()), point)
