@@ -116,6 +116,15 @@ def test_memory_is_visited_before_other_large_sizes_take_the_time(rig: Rig, budg
     assert max(sizes) // 2 in large[:4], "the smallest in the farther half of the sizes"
 
 
+def test_memory_has_an_interval_before_points_that_the_first_screen_does_not_show(rig: Rig) -> None:
+    """A first run of 30 s, of which the build left 19 s, visited no size beyond the last cache."""
+    rig.visits_to_settle = 12
+    rig.go(rig.plan(select_of(1024, 2048, 64 * MIB, 128 * MIB), Select(probe="memory.parallel"), budget=8))
+    order = [(visit.point.probe, visit.point.values().get("size")) for visit in rig.visits]
+    before = order[: [probe for probe, _ in order].index("memory.parallel")]
+    assert before.count(("memory.latency", 64 * MIB)) == LEAST_VISITS
+
+
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:
     rig.go(rig.plan(select_of(*LARGE_SIZES)))
     assert Counter(visit.round for visit in rig.visits)[0] == 16

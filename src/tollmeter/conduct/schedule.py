@@ -28,7 +28,8 @@ _MOST_FAILURES = 2
 _FOR_KNEES = 0.05
 """Share of the budget for added points near cache boundaries if there is too little time for all points."""
 _LARGE_SHARE = 0.125
-"""Share of the remaining time for large layouts in a round. The first of them shows what the others cost."""
+"""Share of the remaining time for large layouts in a round, and for the points that show memory before other points.
+The first layout shows what the others cost."""
 _SHOWN_SHARE = 0.75
 """Share of the remaining time for intervals of first-screen points, after the time for the first visits of other small
 points is subtracted. Large layouts beyond a last cache of 260 MiB would take more."""
@@ -364,7 +365,10 @@ class Schedule:
         Then the small points of the first screen that lack an interval, if there is time for these intervals and for
         one visit of every other small point; else only the tolls of the first screen.
 
-        Then one visit of every other small point, since its cost is unknown before.
+        Then the intervals of memory's latency and rate, as far as an eighth of the remaining time suffices.
+
+        Then one visit of every other small point, since its cost is unknown before. Then, in an eighth of the remaining
+        time, one visit of each point that shows memory.
 
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
@@ -387,8 +391,12 @@ class Schedule:
             return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
-        if unvisited:
-            return unvisited
+        of_memory = [point for point in lacking if point in self._of_memory]
+        levels = [point for point in of_memory if point in shown]
+        fresh = [point for point in of_memory if not self._seen.get(point)]
+        share_s = _LARGE_SHARE * left_s
+        if first := self._cheapest(levels, share_s) or unvisited or self._cheapest(fresh, share_s):
+            return first
         known = [point for point in shown if point not in lacking and not soon]
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
         is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
