@@ -3,9 +3,9 @@
 
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
-With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A
-line with --ahead=CPU is one to set up only: the process's number is then in FAKE.preparing, and a stream of no records
-says that it waits.
+With --visits it reads a visit a line, and makes them all. With --stay it reads a visit a line, and as long as it
+behaves well and the seed is the same it waits for another. A line with --ahead=CPU is one to set up only: the
+process's number is then in FAKE.preparing, and a stream of no records says that it waits.
 
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer."""
 
@@ -59,7 +59,8 @@ def visit_record(path: Path, words: list[str], describe: dict[str, Any]) -> dict
         parameters[parameter["name"]] = text if parameter["kind"] == "choice" else int(text)
     return {
         "k": "visit", "visit": int(options["visit"]), "round": int(options["round"]), "probe": path.name,
-        "revision": 1, "abi": path.parent.name, "target": options["target"], "parameters": parameters,
+        "revision": describe.get("revision", 1), "abi": path.parent.name,
+        "target": options["target"], "parameters": parameters,
         "cpus": [int(cpu) for cpu in options["cpus"].split(",")], "seed": int(options["seed"]),
         "samples": int(options["samples"]), "sample_ns": int(options["sample-ns"]), "work": {},
     }  # fmt: skip
@@ -236,6 +237,9 @@ def main() -> None:
         say(*stream([MACHINE, CLOCK, CONTROL]))
     elif words == ["--stay"]:
         stay(path, told)
+    elif words == ["--visits"]:
+        for line in sys.stdin:
+            say(*stream(good(visit_record(path, line.split(), told["describe"]))))
     else:
         BEHAVIOURS[told["behaviour"]](visit_record(path, words, told["describe"]))
 
