@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
-import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tollmeter.files import read_regular
+from tollmeter.files import mistake, read_regular
 from tollmeter.model import Build, Failure, Probe, Published, Record, Suite, first_few
 from tollmeter.protocol import Damaged, clean, clean_suite, description
 from tollmeter.root import typed
@@ -185,7 +184,7 @@ def read_suite(path: Path) -> Suite:
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise Failure(f"{path} is not a valid suite: {_mistake(error)}") from error
+        raise Failure(f"{path} is not a valid suite: {mistake(error, Suite)}") from error
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
@@ -236,14 +235,6 @@ class Suites(Mapping[str, Suite]):
 
     def __len__(self) -> int:
         return len(self._paths)
-
-
-def _mistake(error: Exception) -> str:
-    """Returns the message of an error, with `unknown key` for msgspec's message on an unknown field."""
-    key = re.match(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.+)`)?$", str(error))
-    if key is None:
-        return str(error)
-    return f"unknown key '{key[1]}'{f' in {key[2]}' if key[2] else ''}; docs/suites.md lists the keys"
 
 
 # ---- names ------------------------------------------------------------------------------------------------------

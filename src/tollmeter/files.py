@@ -16,7 +16,7 @@ import stat
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal, get_args, get_origin, get_type_hints
 
 from tollmeter.model import Failure
 from tollmeter.root import user_folder
@@ -25,6 +25,29 @@ _MOST_TRUSTED_BYTES = 1 << 20
 
 
 _WAYS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT}
+
+
+def mistake(error: Exception, form: type) -> str:
+    """Returns the message of an error in a file's content, with the known keys or values if one is unknown. form: the
+    record that the file describes; its name is that of the file."""
+    text = str(error)[:200]
+    if match := re.fullmatch(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.+)`)?", text):
+        keys = (key for key in _form_at(form, match[2] or "").__struct_fields__ if key != "name")
+        return f"unknown key '{match[1]}'{f' in {match[2]}' if match[2] else ''}; known: {', '.join(keys)}"
+    if match := re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(.+)`", text):
+        known = filter(None, get_args(_form_at(form, match[2])))
+        return f"{match[2]} is '{match[1]}'; known: {', '.join(known)}"
+    return text
+
+
+def _form_at(form: Any, path: str) -> Any:
+    """Returns the type of a field of a record, or of an element if it is a container. path: as in msgspec's messages,
+    for example `select[0].others`."""
+    for field in re.sub(r"\[.*?\]", "", path).split("."):
+        form = get_type_hints(form)[field] if field else form
+        while get_origin(form) not in (None, Literal):
+            form = [one for one in get_args(form) if one not in (..., type(None))][-1]
+    return form
 
 
 def open_regular(path: Path, mode: str = "rb", *, follow: bool = True) -> IO[bytes]:

@@ -76,7 +76,7 @@ def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, 
     ("line", "words"),
     [
         ('floats = "hrad"', ["floats is 'hrad'", "hard, soft, fpa"]),
-        ('sumary = "s"', ["the key sumary", "summary, compiler"]),
+        ('sumary = "s"', ["unknown key 'sumary'", "summary, compiler"]),
         ('runs = ["nativ"]', ["runs names 'nativ'", "native, qemu-user:ARCH, guest:x32"]),
         ('runs = ["guest:malt"]', ["runs names 'guest:malt'", "guest:malta"]),
         ('[elf]\norder = "litle"', ["order = 'litle'", "little, big"]),

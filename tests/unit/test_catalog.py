@@ -94,6 +94,23 @@ def test_what_is_no_suite_is_refused(tmp_path: Path, text: str) -> None:
     assert "mine.toml" in caught.value.sentence
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('others = "sweap"', ["select[0].others is 'sweap'", "known: sweep, typical"]),
+        ('prob = "x"', ["unknown key 'prob' in select[0]", "known: probe, cpu, target"]),
+        ('[selects]\nprobe = "x"', ["unknown key 'selects'", "known: question, select"]),
+        ('[[figure]]\nwhat = "t"\ndrawn = "pie"', ["figure[0].drawn is 'pie'", "known: curve, points"]),
+    ],
+)
+def test_a_wrong_word_of_a_suite_is_answered_with_the_valid_words(tmp_path: Path, line: str, words: list[str]) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'question = "?"\n[[select]]\nprobe = "a.*"\n{line}\n')
+    with pytest.raises(Failure) as caught:
+        read_suite(path)
+    assert all(part in caught.value.sentence for part in ("mine.toml", *words)), caught.value.sentence
+
+
 def test_text_of_a_suite_may_be_broken_over_lines(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('question = """\nDoes it\n  hold?\n"""\n[[select]]\nprobe = "a.*"\n')

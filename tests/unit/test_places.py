@@ -13,6 +13,7 @@ import pytest
 
 from tollmeter import root as tollmeter_root
 from tollmeter.library import places
+from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request, write_request
@@ -213,3 +214,10 @@ def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own() 
     assert b"other" in (second.folder / JOURNAL).read_bytes()
     with pytest.raises(Failure, match="already holds a run"), places.new_journal(first.folder, one, b"\n"):
         pass
+
+
+@pytest.mark.parametrize(("abis", "selected"), [(["ia23"], "native"), ([], "ia23")])
+def test_a_misspelt_abi_is_answered_with_the_nearest(abis: list[str], selected: str) -> None:
+    with pytest.raises(Failure, match="there is no ABI 'ia23'; did you mean ia32") as caught:
+        places.made_ready(abis, [], ProbeRequest([Select(probe="kernel.loop", abi=(selected,))]))
+    assert caught.value.exit_code == 2

@@ -104,7 +104,7 @@ def made_ready(
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
-    _check_known(named)
+    _check_known([*named, *(abi for select in request.selects for abi in select.abi if abi != NATIVE)])
     known, own_abis = sources(), [*_own_abis(targets), *_selected_abis(request, targets)]
     if targets and not own_abis and not named:
         raise Failure(f"no ABI of this machine runs on {', '.join(targets)}: --abi names one that does")

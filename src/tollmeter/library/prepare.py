@@ -42,7 +42,7 @@ from tollmeter.library.workloads import check_trusted_suites, with_workload_sele
 from tollmeter.model import Build, ClockReading, Failure, Machine, Outcome, Pair, Probe, Suite
 from tollmeter.notices import notify, spent_once_s
 from tollmeter.numbers.meanings import entries
-from tollmeter.plan import Plan, check_abis, make_plan, measured_caches
+from tollmeter.plan import Plan, make_plan, measured_caches
 from tollmeter.plan.claims import check_claims
 from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
@@ -109,7 +109,6 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     until_s = options.began + built_s + for_measuring(budget_of(options, suite))
     places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
-    check_abis(catalog, abis)
     reported, clock = machine_of(catalog, targets, until_s)
     machine = measured_caches(reported, cpu_numbers(options.cpus))
     folder = options.out.resolve() if options.out else places.new_folder(suite.name)

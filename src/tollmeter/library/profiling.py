@@ -27,7 +27,7 @@ from tollmeter.library.wanted import asking
 from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Share, StateName, Work, assignments
 from tollmeter.numbers.known import Place
 from tollmeter.plan.effort import counts_instructions
-from tollmeter.plan.points import Ground, check_abis, resolve
+from tollmeter.plan.points import Ground, resolve
 from tollmeter.protocol import Damaged, RecordLine, find_lines
 from tollmeter.store.request import store_records
 from tollmeter.targets.child import Ended
@@ -276,7 +276,6 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
     catalog = places.made_ready(abis, targets, asking(words, suites, places.sources()))
     suite = suite_of_words(words, suites, catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
-    check_abis(catalog, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], abis)
     points = wanted_by(selects, ground)
     if not points:

@@ -253,13 +253,6 @@ def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: 
     return Failure(f"no probe of {of} has all of {', '.join(parameters)} with these values")
 
 
-def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
-    """Raises Failure (2), with the nearest names, for an unknown ABI."""
-    for abi in abis:
-        if abi != NATIVE and abi not in catalog.abis and abi not in catalog.gaps:
-            raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])
-
-
 # ---- points of a study's claims, with sizes in terms of this machine's caches ----------------------------------------
 
 UNCLAIMED = 2

@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, get_args, get_type_hints
+from typing import NamedTuple
 
 import msgspec
 
 from tollmeter import commands
 from tollmeter.extras import install_line
-from tollmeter.files import read_regular, untrusted
+from tollmeter.files import mistake, read_regular, untrusted
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.notices import once
 from tollmeter.protocol import clean
@@ -110,18 +110,7 @@ def read_abi(path: Path) -> Abi:
     try:
         return _abi_of(path.name, read_regular(path, _MOST_BYTES))
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{path.name} is not a valid ABI file: {_mistake(error)}") from error
-
-
-def _mistake(error: Exception) -> str:
-    """Returns the message of an error, with the valid keys or values if a key or a value is unknown."""
-    text = str(clean(str(error)))[:200]
-    if match := re.fullmatch(r"Object contains unknown field `(.+)`", text):
-        return f"it has the key {match[1]}; known: {', '.join(Abi.__struct_fields__[1:])}, [elf]"
-    if match := re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(\w+)`", text):
-        choices = get_args(get_type_hints(Abi)[match[2]])
-        return f"{match[2]} is {match[1]!r}; known: {', '.join(filter(None, choices))}"
-    return text
+        raise Failure(f"{path.name} is not a valid ABI file: {clean(mistake(error, Abi))}") from error
 
 
 @cache
