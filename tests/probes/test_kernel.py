@@ -705,6 +705,7 @@ def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> No
 @pytest.mark.machine
 @pytest.mark.skipif(len(visiting.cpus()) < 2, reason="needs two CPUs")
 def test_threads_wait_for_what_their_process_shares_and_processes_do_not(own_abi_name: str) -> None:
+    visiting.need_cpus_at_a_time(own_abi_name)
     threads, processes = in_turns(
         *(
             partial(visit, own_abi_name, "kernel.scaling", of="membarrier", workers=2, share=share)

@@ -11,7 +11,18 @@ from statistics import median
 
 import pytest
 
-from probes.visiting import all_points, asked_of, control_cost, cost, cpus, describe, in_turns, visit, visits
+from probes.visiting import (
+    all_points,
+    asked_of,
+    control_cost,
+    cost,
+    cpus,
+    describe,
+    in_turns,
+    need_cpus_at_a_time,
+    visit,
+    visits,
+)
 from tollmeter.model import Outcome, Value
 
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
@@ -149,6 +160,7 @@ def test_a_second_access_is_nearly_free_in_the_same_line_only(abi: str) -> None:
 @pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
 def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) -> None:
+    need_cpus_at_a_time(own_abi_name)
     shared, apart = (
         median(sample.body[1] / sample.iterations for sample in done.samples)
         for done in (visit(own_abi_name, "memory.line_sharing", samples=15, distance=d) for d in (8, 1024))

@@ -10,6 +10,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
+
+import pytest
 
 from support import runtime_objects
 from support.waiting import LONG_S
@@ -22,6 +25,8 @@ SAMPLE_NS = 200_000
 SECONDS = 2 * LONG_S
 SHORT = (f"--sample-ns={SAMPLE_NS}", f"--deadline-ms={1000 * LONG_S:.0f}")
 """A sample is short; what ends a visit that hangs is far from what a loaded machine takes for one."""
+AT_A_TIME_NS = 10_000
+"""Longer than any machine takes to send a line to another CPU and back, and shorter than a host's time slice."""
 PATIENCE_S = float(os.environ.get("TOLL_TEST_PATIENCE_S", "0.3"))
 """Within which visits are repeated for an uncontended core. What failed is tried again with more:
 tests/support/failed_again.py."""
@@ -135,6 +140,14 @@ def cost(done: Outcome) -> float:
     assert done.status == "ok", done.reason
     best = min(time / (sample.iterations * (k + 1)) for sample in done.samples for k, time in enumerate(sample.body))
     return best / (done.work.operations or 1)
+
+
+def need_cpus_at_a_time(abi: str) -> None:
+    """Skips the test if the host of a virtual machine does not run two of its CPUs at a time. A line then takes
+    milliseconds to the other CPU and back, and work on one CPU delays none on the other."""
+    done = visit(abi, "memory.ping_pong", method="flag")
+    if median(sample.body[-1] / sample.iterations for sample in done.samples) > AT_A_TIME_NS:
+        pytest.skip("the host of this machine does not run two of its CPUs at a time")
 
 
 def control_cost(done: Outcome) -> float:
