@@ -365,10 +365,11 @@ class Schedule:
         Then the small points of the first screen that lack an interval, if there is time for these intervals and for
         one visit of every other small point; else only the tolls of the first screen.
 
-        Then the intervals of memory's latency and rate, as far as an eighth of the remaining time suffices.
+        Then the intervals of memory's latency and rate, if an eighth of the remaining time suffices and one visit of
+        every other small point still fits. The first layout alone shows what the others cost.
 
         Then one visit of every other small point, since its cost is unknown before. Then, in an eighth of the remaining
-        time, one visit of each point that shows memory.
+        time of a round, one visit of each other point that shows memory.
 
         Then all points of the first screen, in the first half of the run, until those converge that can.
 
@@ -391,11 +392,13 @@ class Schedule:
             return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
-        of_memory = [point for point in lacking if point in self._of_memory]
+        of_memory = [point for point in lacking if point in self._of_memory and self._rank(point) == UNCLAIMED]
         levels = [point for point in of_memory if point in shown]
+        spare_s = left_s - sum(map(self._first_s, unvisited))
+        if memory := self._cheapest(levels, min(spare_s, _LARGE_SHARE * left_s)):
+            return memory if all(map(self._costs.knows_layouts, memory)) else memory[:1]
         fresh = [point for point in of_memory if not self._seen.get(point)]
-        share_s = _LARGE_SHARE * left_s
-        if first := self._cheapest(levels, share_s) or unvisited or self._cheapest(fresh, share_s):
+        if first := unvisited or self._cheapest(fresh, _LARGE_SHARE * left_s):
             return first
         known = [point for point in shown if point not in lacking and not soon]
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
