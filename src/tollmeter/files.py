@@ -24,26 +24,32 @@ from tollmeter.root import user_folder
 _MOST_TRUSTED_BYTES = 1 << 20
 
 
+_SHOWN = 200
+"""Characters of a mistake that are shown."""
+_PLACE = r" - at `\$\.?([\w.\[\]]*)`"
+"""The end of msgspec's messages: where in a document."""
 _WAYS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT}
 
 
 def mistake(error: Exception, form: type) -> str:
-    """Returns the message of an error in a file's content, with the known keys or values if one is unknown. form: the
-    record that the file describes; its name is that of the file."""
-    text = str(error)[:200]
-    if match := re.fullmatch(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.+)`)?", text):
-        keys = (key for key in _form_at(form, match[2] or "").__struct_fields__ if key != "name")
-        return f"unknown key '{match[1]}'{f' in {match[2]}' if match[2] else ''}; known: {', '.join(keys)}"
-    if match := re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(.+)`", text):
-        known = filter(None, get_args(_form_at(form, match[2])))
-        return f"{match[2]} is '{match[1]}'; known: {', '.join(known)}"
-    return text
+    """Returns the message of an error in a file's content, shortened, with the known keys or values if one is unknown.
+    form: the record that the file describes; its `name` is that of the file."""
+    text = str(error)
+    with contextlib.suppress(AttributeError, IndexError, KeyError, TypeError):  # a key may read like a place
+        if match := re.fullmatch(rf"Object contains unknown field `(.*?)`(?:{_PLACE})?", text, re.DOTALL):
+            place = match[2] or ""
+            keys = (key for key in _form_at(form, place).__struct_fields__ if place or key != "name")
+            return f"unknown key '{match[1][:_SHOWN]}'{place and f' in {place}'}; known: {', '.join(keys)}"
+        if match := re.fullmatch(rf"Invalid enum value (.*?){_PLACE}", text, re.DOTALL):
+            known = filter(None, get_args(_form_at(form, match[2])))
+            return f"{match[2]} is {match[1][:_SHOWN]}; known: {', '.join(known)}"
+    return text[:_SHOWN]
 
 
-def _form_at(form: Any, path: str) -> Any:
-    """Returns the type of a field of a record, or of an element if it is a container. path: as in msgspec's messages,
-    for example `select[0].others`."""
-    for field in re.sub(r"\[.*?\]", "", path).split("."):
+def _form_at(form: Any, place: str) -> Any:
+    """Returns the type of a field of a record, or of an element if it is a container. place: as in msgspec's messages,
+    for example `select[0].others`. Raises KeyError or TypeError if there is none."""
+    for field in re.sub(r"\[.*?\]", "", place).split("."):
         form = get_type_hints(form)[field] if field else form
         while get_origin(form) not in (None, Literal):
             form = [one for one in get_args(form) if one not in (..., type(None))][-1]

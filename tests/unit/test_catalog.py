@@ -98,7 +98,13 @@ def test_what_is_no_suite_is_refused(tmp_path: Path, text: str) -> None:
     ("line", "words"),
     [
         ('others = "sweap"', ["select[0].others is 'sweap'", "known: sweep, typical"]),
+        ('others = "pi\'e"', ['select[0].others is "pi\'e"', "known: sweep, typical"]),
         ('prob = "x"', ["unknown key 'prob' in select[0]", "known: probe, cpu, target"]),
+        ('"x` - at `$.slect" = 1', ["unknown key 'x` - at `$.slect' in select[0]", "known: probe, cpu, target"]),
+        ('"" = 1', ["unknown key '' in select[0]", "known: probe, cpu, target"]),
+        (f"{'k' * 999} = 1", ["kkk' in select[0]", "known: probe, cpu, target"]),
+        ('["x` - at `$.slect"]', ["unknown field `x` - at `$.slect`"]),
+        ("[[figure]]\nline = [{ zzz = 1 }]", ["'zzz' in figure[0].line[0]", "known: name, row"]),
         ('[selects]\nprobe = "x"', ["unknown key 'selects'", "known: question, select"]),
         ('[[figure]]\nwhat = "t"\ndrawn = "pie"', ["figure[0].drawn is 'pie'", "known: curve, points"]),
     ],

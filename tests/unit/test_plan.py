@@ -265,7 +265,12 @@ def test_a_suite_that_names_what_is_not_there_is_refused(select: Select) -> None
     [
         (Select(probe="quantum.*"), "none of its probes is built"),
         (Select(probe="kernel.*", cpu=("pdp11", "vax")), "for pdp11 and vax, and this machine is"),
-        (Select(probe="kernel.*", target=("qemu-usr:arm",)), "no target that this machine has is qemu-usr:arm"),
+        (Select(probe="quantum.*", target=("local",)), "none of its probes is built"),
+        (Select(probe="kernel.*", nodes=9), "its selections need 9 nodes with memory, and this machine has 1"),
+        (
+            Select(probe="kernel.*", target=("qemu-usr:arm",)),
+            "no requested probe has a target of its selections: qemu-usr:arm",
+        ),
     ],
 )
 def test_nothing_to_run_is_not_success(select: Select, reason: str) -> None:

@@ -104,7 +104,7 @@ def made_ready(
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
-    _check_known([*named, *(abi for select in request.selects for abi in select.abi if abi != NATIVE)])
+    _check_known(named)
     known, own_abis = sources(), [*_own_abis(targets), *_selected_abis(request, targets)]
     if targets and not own_abis and not named:
         raise Failure(f"no ABI of this machine runs on {', '.join(targets)}: --abi names one that does")
@@ -200,6 +200,12 @@ def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
             libraries.install_library(ROOT, name, library)
         except Failure as failure:
             notify(failure.sentence)
+
+
+def check_selected_abis(selects: Iterable[Select]) -> None:
+    """Raises Failure (2) if a selection for this CPU names an unknown ABI."""
+    here = (select for select in selects if not select.cpu or platform.machine() in select.cpu)
+    _check_known(abi for select in here for abi in select.abi if abi != NATIVE)
 
 
 def _check_known(abis: Iterable[str]) -> None:

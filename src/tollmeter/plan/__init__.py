@@ -48,7 +48,7 @@ from tollmeter.plan.effort import (
     stated_bytes,
 )
 from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, is_of_each, other_relations, replacement_cpus
-from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, claim_rank, resolve
+from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, claim_rank, resolve, why_nothing
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "SweepCurve", "expected_seconds",
@@ -248,7 +248,7 @@ def make_plan(
 
     whole = scoped("all")
     if not whole.points() and not whole.gaps():
-        raise Failure(f"nothing of {suite.name} can run here: {_why_nothing(suite, machine)}", exit_code=6)
+        raise Failure(f"nothing of {suite.name} can run here: {why_nothing(suite.select, ground)}", exit_code=6)
     each_s = _seconds_of_points(whole)
     asked, asked_s = len(each_s), _seconds_to_settle(each_s)
     plan, usual_s = whole, sum(each_s)
@@ -310,17 +310,6 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
     of_group = {point: group for group in groups(plan.against) for point in group}
     turns = (of_group.get(point, (point,))[:: -1 if round_ % 2 else 1] for point in ordered)
     return [point for point in dict.fromkeys(itertools.chain.from_iterable(turns)) if point in wanted]
-
-
-def _why_nothing(suite: Suite, machine: Machine) -> str:
-    """Returns why no selection of a suite has a point on this machine."""
-    selects = suite.select
-    if selects and all(select.cpu and machine.architecture not in select.cpu for select in selects):
-        cpus = dict.fromkeys(cpu for select in selects for cpu in select.cpu)
-        return f"its selections are for {' and '.join(cpus)}, and this machine is {machine.architecture}"
-    if targets := dict.fromkeys(target for select in selects for target in select.target):
-        return f"no target that this machine has is {' or '.join(targets)}"
-    return "none of its probes is built"
 
 
 def is_typical(plan: Plan, point: Point) -> bool:

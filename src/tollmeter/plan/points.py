@@ -115,6 +115,22 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
 
+def why_nothing(selects: Sequence[Select], ground: Ground) -> str:
+    """Returns why none of the selections has a point or a gap: the first condition that leaves none."""
+    architecture, nodes = ground.machine.architecture, max(1, len(memory_nodes(ground.machine.topology)))
+    here = [select for select in selects if not select.cpu or architecture in select.cpu]
+    if not here:
+        cpus = dict.fromkeys(cpu for select in selects for cpu in select.cpu)
+        return f"its selections are for {' and '.join(cpus)}, and this machine is {architecture}"
+    if all(select.nodes > nodes for select in here):
+        least = min(select.nodes for select in here)
+        return f"its selections need {least} nodes with memory, and this machine has {nodes}"
+    built = ground.catalog.probes()
+    if targets := dict.fromkeys(target for select in here if accepting(select, built) for target in select.target):
+        return f"no requested probe has a target of its selections: {' or '.join(targets)}"
+    return "none of its probes is built"
+
+
 def _emulated(machine: Machine) -> Machine:
     """Returns the machine with small caches and little memory. Beyond some size instruction counts no longer depend on
     the size, so that shorter sweeps suffice."""
