@@ -66,6 +66,22 @@ def visit_record(path: Path, words: list[str], describe: dict[str, Any]) -> dict
     }  # fmt: skip
 
 
+OPTIONS = {"visit", "round", "target", "samples", "sample-ns", "seed", "deadline-ms", "iterations",
+           "control-iterations", "priority", "cpus", "folder"}  # fmt: skip
+
+
+def refuse_as_a_probe(words: list[str], visit: dict[str, Any], describe: dict[str, Any]) -> None:
+    """Ends the process at a request that a probe of the runtime refuses."""
+    choices = {parameter["name"]: parameter["choices"] for parameter in describe["parameters"]}
+    names = [word.removeprefix("--").partition("=")[0] for word in words]
+    options = {name for name, word in zip(names, words, strict=True) if word.startswith("--")}
+    given = visit["parameters"]
+    is_known = options == OPTIONS and len(names) == len(options) + len(given) and given.keys() == choices.keys()
+    is_counted = visit["samples"] > 0 and visit["sample_ns"] > 0
+    if not (is_known and is_counted and all(value in choices[name] for name, value in given.items())):
+        sys.exit(f"refused: {words}")
+
+
 def samples(count: int, cost_ns: int, visit: int = 0) -> list[dict[str, Any]]:
     """As of a real clock no two are equal, by what both batches take longer, so that it is no part of the cost."""
     records = []
@@ -239,7 +255,9 @@ def main() -> None:
         stay(path, told)
     elif words == ["--visits"]:
         for line in sys.stdin:
-            say(*stream(good(visit_record(path, line.split(), told["describe"]))))
+            visit = visit_record(path, line.split(), told["describe"])
+            refuse_as_a_probe(line.split(), visit, told["describe"])
+            say(*stream(good(visit)))
     else:
         BEHAVIOURS[told["behaviour"]](visit_record(path, words, told["describe"]))
 

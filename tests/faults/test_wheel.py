@@ -31,7 +31,7 @@ MEASURED = (0, 1)
 
 
 def checked(*words: str | Path, codes: tuple[int, ...] = (0,), **more: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300, **more)  # type: ignore[call-overload]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload]
     assert done.returncode in codes, done.stderr
     return done
 

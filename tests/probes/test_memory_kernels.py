@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from probes.visiting import ROOT, SECONDS, executable, options, visit
+from probes.visiting import ROOT, executable, options, visit
 from support import target_stands
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
@@ -55,7 +55,7 @@ def emulated(emulator: str, abi: str, operation: str, kernel: str, size: int) ->
     done = subprocess.run(
         [*emulator.split(), executable(abi, f"memory.{operation}_bandwidth"), *options(1), f"kernel={kernel}",
          f"size={size}"],
-        capture_output=True, check=False, timeout=SECONDS, env={**os.environ, "TOLL_CLOCK": "virtual"},
+        capture_output=True, check=False, env={**os.environ, "TOLL_CLOCK": "virtual"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     return outcome(done.stdout)

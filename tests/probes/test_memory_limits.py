@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from probes.visiting import SECONDS, describe, executable, visit
+from probes.visiting import describe, executable, visit
 from storm.denials import denying
 from storm.uses import numbers
 from tollmeter.model import Outcome, Value
@@ -34,7 +34,7 @@ def visit_under(abi: str, probe: str, limit: Callable[[], None] | None, *words: 
     """A visit in a process that is limited before it starts."""
     done = subprocess.run(
         [executable(abi, f"memory.{probe}"), "--samples=1", "--sample-ns=100000", *words],
-        capture_output=True, check=False, timeout=SECONDS, preexec_fn=limit,
+        capture_output=True, check=False, preexec_fn=limit,
     )  # fmt: skip
     assert done.returncode == 0, (done.returncode, done.stderr)
     return outcome(done.stdout)
@@ -92,7 +92,7 @@ def test_a_limit_on_file_sizes_gets_a_sentence(own_abi_name: str, kind: str) -> 
     """SIGXFSZ ended the probe."""
     done = subprocess.run(
         [executable(own_abi_name, "kernel.page_fault"), "--samples=1", f"kind={kind}"], capture_output=True,
-        check=False, timeout=SECONDS, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
     )  # fmt: skip
     assert done.returncode == 0, done
     expect_sentence(outcome(done.stdout))
