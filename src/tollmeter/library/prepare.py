@@ -101,7 +101,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         trust(options.trust)
         check_trusted_suites(options.words, suites)
     wanted = asking(options.words, suites, places.sources(), options.against)
-    places.check_selected_abis(wanted.selects)
+    places.check_selected_abis(() if options.abi else wanted.selects)
     catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = suite_of_words(options.words, suites, catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), with_workload_selections(suite)
