@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from support import fake_catalog
 from support.fake_catalog import MIB, catalog
 from support.probe_streams import whole
 from support.simulated_run import Emptied, Rig
@@ -123,6 +125,19 @@ def test_memory_has_an_interval_before_points_that_the_first_screen_does_not_sho
     order = [(visit.point.probe, visit.point.values().get("size")) for visit in rig.visits]
     before = order[: [probe for probe, _ in order].index("memory.parallel")]
     assert before.count(("memory.latency", 64 * MIB)) == LEAST_VISITS
+
+
+def test_memory_does_not_come_first_where_other_small_points_would_have_no_visit(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [msgspec.structs.replace(fake_catalog.PARALLEL, probe=f"other.p{number}") for number in range(40)]
+    monkeypatch.setattr(fake_catalog, "PROBES", (*fake_catalog.PROBES, *others))
+    rig.visits_to_settle, rig.visit_s = 12, 0.05
+    sizes = (1024, 4096, 16384, 65536, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB)
+    plan = rig.plan(select_of(*sizes), Select(probe="other.*"), budget=16.45)
+    rig.go(plan)
+    small = {point for point in plan.points() if point.probe.startswith("other.")}
+    assert len(small) == 320 and small <= {visit.point for visit in rig.visits}
 
 
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:

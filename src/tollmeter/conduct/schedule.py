@@ -392,18 +392,23 @@ class Schedule:
             return soon
         if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], left_s / 2):
             return tolls
-        of_memory = [point for point in lacking if point in self._of_memory and self._rank(point) == UNCLAIMED]
-        levels = [point for point in of_memory if point in shown]
-        spare_s = left_s - sum(map(self._first_s, unvisited))
-        if memory := self._cheapest(levels, min(spare_s, _LARGE_SHARE * left_s)):
-            return memory if all(map(self._costs.knows_layouts, memory)) else memory[:1]
-        fresh = [point for point in of_memory if not self._seen.get(point)]
-        if first := unvisited or self._cheapest(fresh, _LARGE_SHARE * left_s):
+        if first := self._memory_first(lacking, unvisited, left_s):
             return first
         known = [point for point in shown if point not in lacking and not soon]
         converging = self._converging(known, left_s - self._plan.budget_seconds / 2)
         is_for_large = not small and self._to_intervals_s(lacking) > left_s / 2
         return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
+
+    def _memory_first(self, lacking: Iterable[Point], unvisited: list[Point], left_s: float) -> list[Point]:
+        """Returns the points of memory's latency and rate that get intervals, else the unvisited points, else those
+        that show memory and have no visit. Claims of a study have no such order. lacking: points without an
+        interval."""
+        of_memory = [point for point in lacking if point in self._of_memory and self._rank(point) == UNCLAIMED]
+        levels = [point for point in of_memory if is_shown(self._plan, point)]
+        share_s, spare_s = _LARGE_SHARE * left_s, left_s - sum(map(self._first_s, unvisited))
+        if memory := self._cheapest(levels, min(share_s, spare_s)):
+            return memory if all(map(self._costs.knows_layouts, memory)) else memory[:1]
+        return unvisited or self._cheapest([point for point in of_memory if not self._seen.get(point)], share_s)
 
     def _with_tolls(self, due: list[Point], points: Iterable[Point]) -> list[Point]:
         """Returns the due points and the tolls of the first screen that have an interval. Every round visits these few
